@@ -1,0 +1,74 @@
+"""What an environment says, and the two forms an environment can take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+class TimeStep(NamedTuple):
+    """What one action led to.
+
+    `successor` is the observation the action led to, also when the episode ended there; `obs` is what to act on
+    next. They differ only where `last` is true, because an environment restarts itself at once.
+    `terminated` stops the bootstrap, `truncated` does not; both cut the traces. `last` says that the episode is over;
+    it is `terminated or truncated` except where a lost life is terminal for learning while the game goes on.
+    """
+
+    obs: Any
+    successor: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    last: Any
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What an agent must know of an environment before the first step."""
+
+    name: str
+    observation_shape: tuple[int, ...]
+    actions: tuple[str, ...]  # names of the actions, in the order of their numbers
+
+    @property
+    def n_actions(self) -> int:
+        return len(self.actions)
+
+
+class HostEnv(Protocol):
+    """An environment that runs in Python, one step at a time."""
+
+    spec: EnvSpec
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Starts the very first episode; everything random afterwards follows from the seed."""
+
+    def step(self, action: int) -> TimeStep:
+        """Takes the action; where the episode ends, a new one is begun at once and its first observation returned."""
+
+    def save(self) -> dict[str, Any]:
+        """All of the environment's state as a JSON-serialisable dict."""
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Makes the environment what it was when `save` was called."""
+
+    def render(self) -> np.ndarray:
+        """A picture of the present situation: uint8, (height, width, 3)."""
+
+
+class CompiledEnv(Protocol):
+    """An environment written in JAX: pure functions that can be compiled, vmapped and put inside a scan."""
+
+    spec: EnvSpec
+
+    def init(self, key: Any) -> tuple[Any, Any]:
+        """The state and the observation at the start of the very first episode."""
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, TimeStep]:
+        """Takes the action; where the episode ends, the returned state is already the next episode's first."""
+
+    def render(self, state: Any) -> np.ndarray:
+        """A picture of `state`: uint8, (height, width, 3)."""
