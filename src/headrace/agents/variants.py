@@ -1,0 +1,90 @@
+"""The nine variants of the paper, and every ablation, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.agents.agent import Agent, EpsilonGreedy
+from headrace.agents.aux import (
+    AsIs,
+    Auxiliary,
+    Clipped,
+    Curl,
+    Greedy,
+    MeanOverHorizon,
+    NoAuxiliary,
+    Orth,
+    ReleasedRing,
+    ShiftAndIntensity,
+    Spr,
+)
+from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, SharedFlipped
+from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
+from headrace.errors import unknown
+from headrace.part import tweak
+
+SPR = Auxiliary(Spr(), weight=2.0)
+ORTH = replace(SPR, filter=Orth())
+LONGER = EpsilonGreedy(fraction=0.2)
+
+VARIANTS: dict[str, Agent] = {
+    "dqn": Agent(Dqn()),
+    "dqn+spr": Agent(Dqn(), SPR),
+    "strq": Agent(StreamQ(), explore=LONGER),
+    "strq+spr": Agent(StreamQ(), SPR, merge=Mix(), explore=LONGER),
+    "strq+spr+orth": Agent(StreamQ(), ORTH, merge=Mix(), explore=LONGER),
+    "strq+spr+orth2": Agent(StreamQ(), ORTH, merge=AuxOrthogonalToTd(), explore=LONGER),
+    "qrc": Agent(Qrc()),
+    "qrc+spr": Agent(Qrc(), SPR),
+    "qrc+spr+orth": Agent(Qrc(), ORTH),
+}
+
+_BEST = VARIANTS["qrc+spr+orth"]
+_STRQ2 = VARIANTS["strq+spr+orth2"]
+_RELEASED = Spr(reduce=MeanOverHorizon(), window=ReleasedRing(), augment=Clipped(ShiftAndIntensity()))
+
+ABLATIONS: dict[str, Agent] = {
+    "dqn+replay5": Agent(Dqn(memory=Replay(5))),
+    "dqn+polyak": Agent(Dqn(target=Polyak(0.995))),
+    "qrc+target": Agent(Qrc(target=Copy(1000))),
+    "qrc+orth_td": Agent(Qrc(), td_filter=Orth()),
+    "qrc+curl": Agent(Qrc(), Auxiliary(Curl(), weight=1.0)),
+    "qrc+spr+projected": tweak(_BEST, "aux.filter.history=Projected"),
+    "qrc+spr+raw_current": tweak(_BEST, "aux.filter.history=RawCurrent"),
+    "qrc+spr+tau99": replace(VARIANTS["qrc+spr"], aux=replace(SPR, objective=Spr(augment=AsIs(), target=Polyak(0.99)))),
+    "qrc+spr+mean": tweak(VARIANTS["qrc+spr"], "aux.objective.reduce=MeanOverHorizon"),
+    "qrc+spr+separate": tweak(VARIANTS["qrc+spr"], "aux.objective.projection=Separate"),
+    "qrc+spr+every5": tweak(VARIANTS["qrc+spr"], "aux.gate=Every(5)"),
+    "qrc+spr+greedy": tweak(VARIANTS["qrc+spr"], "aux.gate=Greedy"),
+    "qrc+spr+pcgrad": tweak(VARIANTS["qrc+spr"], "merge=PcGrad"),
+    "strq+spr+sum": tweak(VARIANTS["strq+spr"], "merge=Sum"),
+    "strq+spr+orth2+average": replace(_STRQ2, merge=AuxOrthogonalToTd(against=Average())),
+    "released": Agent(Qrc(), Auxiliary(_RELEASED, weight=2.0, gate=Greedy(), filter=Orth()), merge=SharedFlipped()),
+}
+
+
+def agent_named(name: str) -> Agent:
+    """The agent that a variant's or an ablation's name stands for."""
+    known = {**VARIANTS, **ABLATIONS}
+    if name not in known:
+        raise unknown("variant", name, list(known))
+    return known[name]
+
+
+def name_of(agent: Agent) -> str:
+    """The name of an agent; where it has none of its own, that of the variant it is made like, and a star."""
+    for name, known in {**VARIANTS, **ABLATIONS}.items():
+        if agent == known:
+            return name
+    return base_name(agent) + "*"
+
+
+def base_name(agent: Agent) -> str:
+    """The variant whose slots hold the same kinds of parts as the agent's, its numbers aside."""
+    td = {Dqn: "dqn", StreamQ: "strq", Qrc: "qrc"}[type(agent.td)]
+    if isinstance(agent.aux, NoAuxiliary):
+        return td
+    name = td + ("+curl" if isinstance(agent.aux.objective, Curl) else "+spr")
+    if isinstance(agent.merge, AuxOrthogonalToTd):
+        return name + "+orth2"
+    return name + ("+orth" if isinstance(agent.aux.filter, Orth) else "")

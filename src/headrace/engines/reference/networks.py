@@ -1,0 +1,142 @@
+"""The networks: one observation in, one answer out, no batch axis. Section 1 of the paper's architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from headrace.agents import Agent, Conv, Mlp, fit, module_shapes
+
+Layer = dict[str, jax.Array]
+Modules = dict[str, list[Layer]]
+
+LAYER_NORM_EPS = 1e-5
+NEGATIVE_SLOPE = 0.01
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The network of an agent in an environment: fixed for the life of a compiled program."""
+
+    network: Conv | Mlp
+    observation_shape: tuple[int, ...]
+    n_actions: int
+
+
+def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Layout:
+    return Layout(fit(agent.network, observation_shape), observation_shape, n_actions)
+
+
+def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
+    """All parameters of the agent, sparsely initialised."""
+    shapes = module_shapes(agent, layout.observation_shape, layout.n_actions)
+    layers = [(module, i, layer) for module, found in shapes.items() for i, layer in enumerate(found)]
+    params: Modules = {module: [{} for _ in found] for module, found in shapes.items()}
+    for (module, i, layer), k in zip(layers, jax.random.split(key, len(layers)), strict=True):
+        params[module][i] = {n: sparse(k, s) if n == "w" else jnp.zeros(s, jnp.float32) for n, s in layer.items()}
+    return params
+
+
+def sparse(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)); for each output unit ceil(0.9 fan_in) inputs, chosen at random, are zero."""
+    outputs = shape[-1]
+    fan_in = int(jnp.size(jnp.empty(shape[:-1])))
+    key_values, key_order = jax.random.split(key)
+    bound = fan_in**-0.5
+    values = jax.random.uniform(key_values, (fan_in, outputs), jnp.float32, -bound, bound)
+    order = jnp.argsort(jax.random.uniform(key_order, (fan_in, outputs)), axis=0)
+    rank = jnp.argsort(order, axis=0)
+    n_zero = -(-9 * fan_in // 10)
+    return jnp.where(rank < n_zero, 0, values).reshape(shape)
+
+
+def layer_norm(x: jax.Array) -> jax.Array:
+    """Zero mean and unit variance over all features of the sample jointly; nothing is learnt."""
+    centred = x - jnp.mean(x)
+    return centred * jax.lax.rsqrt(jnp.mean(centred * centred) + LAYER_NORM_EPS)
+
+
+def activate(x: jax.Array) -> jax.Array:
+    x = layer_norm(x)
+    return jnp.where(x >= 0, x, NEGATIVE_SLOPE * x)
+
+
+def dense(layer: Layer, x: jax.Array) -> jax.Array:
+    y = x @ layer["w"]
+    return y + layer["b"] if "b" in layer else y
+
+
+def patches(x: jax.Array, kernel: tuple[int, int], stride: tuple[int, int]) -> jax.Array:
+    """Every window of the image as one row: (rows, columns, kh * kw * channels), in the order of a kernel's weights."""
+    (kh, kw), (sh, sw) = kernel, stride
+    rows, columns = (x.shape[0] - kh) // sh + 1, (x.shape[1] - kw) // sw + 1
+    shifted = [
+        x[i : i + sh * (rows - 1) + 1 : sh, j : j + sw * (columns - 1) + 1 : sw] for i in range(kh) for j in range(kw)
+    ]
+    return jnp.concatenate(shifted, axis=-1)
+
+
+def convolve(layer: Layer, x: jax.Array, stride: tuple[int, int]) -> jax.Array:
+    """A VALID convolution as a matrix product: with weights of its own for every stream, a fleet batches products."""
+    w = layer["w"]
+    return patches(x, (w.shape[0], w.shape[1]), stride) @ w.reshape(-1, w.shape[-1]) + layer["b"]
+
+
+@singledispatch
+def encode(network: Any, layers: list[Layer], obs: jax.Array) -> jax.Array:
+    """The latent z of an observation."""
+    raise TypeError(f"no encoder for {network!r}")
+
+
+@encode.register
+def _(network: Conv, layers: list[Layer], obs: jax.Array) -> jax.Array:
+    z = obs
+    for layer, stride in zip(layers, network.strides, strict=True):
+        z = activate(convolve(layer, z, (stride[0], stride[1])))
+    return z
+
+
+@encode.register
+def _(network: Mlp, layers: list[Layer], obs: jax.Array) -> jax.Array:
+    z = obs
+    for layer in layers:
+        z = activate(dense(layer, z))
+    return z
+
+
+@singledispatch
+def imagine(network: Any, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array) -> jax.Array:
+    """The latent that follows `z` under the action, according to the dynamics D."""
+    raise TypeError(f"no dynamics for {network!r}")
+
+
+@imagine.register
+def _(network: Conv, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array) -> jax.Array:
+    planes = jnp.broadcast_to(action_one_hot, (*z.shape[:2], action_one_hot.shape[0]))
+    z = jnp.concatenate([z, planes], axis=-1)
+    for layer in layers:
+        z = activate(convolve(layer, jnp.pad(z, ((1, 1), (1, 1), (0, 0)), mode="reflect"), (1, 1)))
+    return z
+
+
+@imagine.register
+def _(network: Mlp, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array) -> jax.Array:
+    z = jnp.concatenate([z, action_one_hot])
+    for layer in layers:
+        z = activate(dense(layer, z))
+    return z
+
+
+def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
+    """Q(s, .): the encoder, the projection with LayerNorm and LeakyReLU, the head."""
+    z = encode(layout.network, modules["encoder"], obs).reshape(-1)
+    return dense(modules["head"][0], activate(dense(modules["projection"][0], z)))
+
+
+def project(projection: list[Layer], z: jax.Array) -> jax.Array:
+    """The linear output of a projection, as SPR and CURL use it."""
+    return dense(projection[0], z.reshape(-1))

@@ -1,0 +1,134 @@
+"""Auxiliary losses: SPR and CURL, for one window of observations."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
+from headrace.engines.reference.augment import View, augment, draw_views
+from headrace.engines.reference.networks import Layout, Modules, dense, encode, imagine, project
+from headrace.engines.reference.windows import Sight
+
+
+@singledispatch
+def projection_module(projection: Any) -> str:
+    raise TypeError(f"no projection {projection!r}")
+
+
+@projection_module.register
+def _(projection: Shared) -> str:
+    return "projection"
+
+
+@projection_module.register
+def _(projection: Separate) -> str:
+    return "aux_projection"
+
+
+@singledispatch
+def learnt_modules(objective: Any) -> tuple[str, ...]:
+    """The modules that the objective moves."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@learnt_modules.register
+def _(objective: Spr) -> tuple[str, ...]:
+    return ("encoder", projection_module(objective.projection), "dynamics", "predictor")
+
+
+@learnt_modules.register
+def _(objective: Curl) -> tuple[str, ...]:
+    return ("encoder", "curl_projection", "curl_bilinear")
+
+
+@singledispatch
+def target_modules(objective: Any) -> tuple[str, ...]:
+    """The modules that have a target."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@target_modules.register
+def _(objective: Spr) -> tuple[str, ...]:
+    return ("encoder", projection_module(objective.projection))
+
+
+@target_modules.register
+def _(objective: Curl) -> tuple[str, ...]:
+    return ("encoder", "curl_projection")
+
+
+@singledispatch
+def draw_aux(objective: Any, key: jax.Array) -> View:
+    """Everything random in one evaluation of the objective."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@draw_aux.register
+def _(objective: Spr, key: jax.Array) -> View:
+    return draw_views(key, objective.horizon + 1)
+
+
+@draw_aux.register
+def _(objective: Curl, key: jax.Array) -> View:
+    return draw_views(key, 2 * objective.batch)
+
+
+@singledispatch
+def reduced(reduce: Any, losses: jax.Array) -> jax.Array:
+    raise TypeError(f"no reduction {reduce!r}")
+
+
+@reduced.register
+def _(reduce: SumOverHorizon, losses: jax.Array) -> jax.Array:
+    return jnp.sum(losses)
+
+
+@reduced.register
+def _(reduce: MeanOverHorizon, losses: jax.Array) -> jax.Array:
+    return jnp.mean(losses)
+
+
+def cosine_similarity(a: jax.Array, b: jax.Array) -> jax.Array:
+    """The cosine of each row of `a` with the same row of `b`; 0, with a gradient of 0 or finite, at zero norm."""
+    squares = jnp.maximum(jnp.sum(a * a, -1), 1e-16) * jnp.maximum(jnp.sum(b * b, -1), 1e-16)
+    return jnp.sum(a * b, -1) * jax.lax.rsqrt(squares)
+
+
+@singledispatch
+def aux_loss(objective: Any, layout: Layout, modules: Modules, target: Modules, sight: Sight, view: View) -> jax.Array:
+    """The loss of the objective on what is in sight, a function of `modules` alone: the target takes no gradient."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@aux_loss.register
+def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, sight: Sight, view: View) -> jax.Array:
+    """- sum_k cos(q(P(z_k)), P'(f'(s_k))), where z_k is imagined from z_0 = f(s_0) along the actions taken."""
+    network, name = layout.network, projection_module(objective.projection)
+    images = jax.vmap(augment, (None, 0, 0))(objective.augment, sight.observations, view)
+    actions = jax.nn.one_hot(sight.actions, layout.n_actions)
+    z, imagined = encode(network, modules["encoder"], images[0]), []
+    for k in range(objective.horizon):
+        z = imagine(network, modules["dynamics"], z, actions[k])
+        imagined.append(z.reshape(-1))
+    guess = dense(modules["predictor"][0], dense(modules[name][0], jnp.stack(imagined)))
+    truth = jax.vmap(lambda image: project(target[name], encode(network, target["encoder"], image)))(images[1:])
+    return reduced(objective.reduce, -cosine_similarity(guess, jax.lax.stop_gradient(truth)))
+
+
+@aux_loss.register
+def _(objective: Curl, layout: Layout, modules: Modules, target: Modules, sight: Sight, view: View) -> jax.Array:
+    """Cross-entropy of finding, by z_q^T W z_k, the other view of each observation among all of them."""
+    half = jax.tree.map(lambda x: x.reshape(2, objective.batch, *x.shape[1:]), view)
+    views = jax.vmap(jax.vmap(augment, (None, 0, 0)), (None, None, 0))(objective.augment, sight.observations, half)
+
+    def embed(source: Modules, images: jax.Array) -> jax.Array:
+        latents = jax.vmap(lambda image: encode(layout.network, source["encoder"], image).reshape(-1))(images)
+        return dense(source["curl_projection"][0], latents)
+
+    query, key = embed(modules, views[0]), jax.lax.stop_gradient(embed(target, views[1]))
+    logits = query @ modules["curl_bilinear"][0]["w"] @ key.T
+    return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(logits, axis=-1)))

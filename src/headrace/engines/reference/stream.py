@@ -1,0 +1,178 @@
+"""One stream of experience through one agent: normalise, learn, choose, keep account.
+
+The state already holds the next action. A step is: the environment takes it, `advance` makes of what it led to the next
+state. Everything random follows from the stream's seed and the number of the step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from headrace.agents import Agent
+from headrace.engines.reference.agent import (
+    AgentState,
+    Choice,
+    Learnt,
+    act,
+    draw_step,
+    epsilon,
+    example,
+    init_agent,
+    learn,
+)
+from headrace.engines.reference.networks import Layout
+from headrace.engines.reference.transition import Transition
+from headrace.engines.reference.trees import choose
+from headrace.envs.base import TimeStep
+from headrace.normalize import (
+    Moments,
+    RewardScale,
+    empty_moments,
+    empty_reward_scale,
+    include,
+    include_reward,
+    scaled_reward,
+    standardised,
+)
+
+
+class Tally(NamedTuple):
+    """Sums over the steps since the last report, and the first quantity that was not finite."""
+
+    steps: jax.Array
+    active_steps: jax.Array
+    sums: dict[str, jax.Array]
+    aux_sums: dict[str, jax.Array]
+    bad_step: jax.Array  # -1 while everything is finite
+    bad_quantity: jax.Array  # number of the quantity, in the order of `quantities`
+
+
+class StreamState(NamedTuple):
+    agent: AgentState
+    obs_scale: Moments
+    reward_scale: RewardScale
+    obs: jax.Array  # normalised
+    choice: Choice  # what the agent does next
+    episode_return: jax.Array
+    episode_length: jax.Array
+    tally: Tally
+
+
+class Finished(NamedTuple):
+    """What is to be reported of a step: whether an episode ended there, and how it went."""
+
+    ended: jax.Array
+    episode_return: jax.Array
+    episode_length: jax.Array
+
+
+class Setting(NamedTuple):
+    """What a stream is given and does not change: the agent's numbers, the seed's key, the length of the run."""
+
+    agent: Agent
+    key: jax.Array
+    total_steps: jax.Array
+
+
+def make_setting(agent: Agent, seed: int, total_steps: int) -> Setting:
+    return Setting(agent, jax.random.key(seed, impl="threefry2x32"), jnp.float32(total_steps))
+
+
+class Keys(NamedTuple):
+    agent: jax.Array
+    env: jax.Array
+
+
+def step_keys(setting: Setting, step: jax.Array) -> Keys:
+    """The keys of a step, 0 being the very beginning."""
+    return Keys(*jax.random.split(jax.random.fold_in(setting.key, step)))
+
+
+def _observe(scale: Moments, obs: Any) -> tuple[Moments, jax.Array]:
+    """The statistics take the observation in before it is standardised by them."""
+    scale = include(scale, obs)
+    return scale, standardised(scale, obs, jnp)
+
+
+def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array) -> Choice:
+    draws = draw_step(setting.agent, step_keys(setting, agent.step).agent)
+    return act(layout, agent.params, obs, epsilon(setting.agent.explore, agent.step, setting.total_steps), draws)
+
+
+def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
+    """The state before the first step, from the environment's first observation."""
+    agent = init_agent(setting.agent, layout, jax.random.fold_in(setting.key, 2**31 - 1))
+    obs_scale, normal = _observe(empty_moments(layout.observation_shape, jnp), obs)
+    choice = _choose(setting, layout, agent, normal)
+    nothing = jnp.float32(0)
+    return StreamState(
+        agent, obs_scale, empty_reward_scale(jnp), normal, choice, nothing, jnp.int32(0), empty_tally(setting, layout)
+    )
+
+
+def advance(setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep) -> tuple[StreamState, Finished]:
+    """Learns from what the chosen action led to, and chooses the next one."""
+    obs_scale, next_obs = _observe(state.obs_scale, timestep.successor)
+    gamma = setting.agent.td.gamma
+    reward_scale = include_reward(state.reward_scale, timestep.reward, timestep.last, gamma)
+    transition = Transition(
+        obs=state.obs,
+        action=state.choice.action,
+        reward=scaled_reward(reward_scale, timestep.reward, jnp),
+        next_obs=next_obs,
+        terminated=timestep.terminated,
+        truncated=timestep.truncated,
+        last=timestep.last,
+        greedy=state.choice.greedy,
+    )
+    draws = draw_step(setting.agent, step_keys(setting, state.agent.step).agent)
+    agent, learnt = learn(setting.agent, layout, state.agent, transition, draws)
+
+    restarted, first_obs = _observe(obs_scale, timestep.obs)
+    obs_scale, obs = choose(timestep.last, (restarted, first_obs), (obs_scale, next_obs))
+    finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
+    after = StreamState(
+        agent=agent,
+        obs_scale=obs_scale,
+        reward_scale=reward_scale,
+        obs=obs,
+        choice=_choose(setting, layout, agent, obs),
+        episode_return=jnp.where(timestep.last, 0, finished.episode_return),
+        episode_length=jnp.where(timestep.last, 0, finished.episode_length),
+        tally=_counted(state.tally, learnt, agent.step),
+    )
+    return after, finished
+
+
+def empty_tally(setting: Setting, layout: Layout) -> Tally:
+    learnt = jax.eval_shape(lambda: _example_learnt(setting, layout))
+    sums, aux_sums = jax.tree.map(lambda _: jnp.float32(0), (learnt.always, learnt.aux))
+    return Tally(jnp.int32(0), jnp.int32(0), sums, aux_sums, jnp.int32(-1), jnp.int32(-1))
+
+
+def _example_learnt(setting: Setting, layout: Layout) -> Learnt:
+    key = jax.random.key(0, impl="threefry2x32")
+    state = init_agent(setting.agent, layout, key)
+    return learn(setting.agent, layout, state, example(layout), draw_step(setting.agent, key))[1]
+
+
+def quantities(tally: Tally) -> list[str]:
+    """Names of the quantities whose finiteness is watched, in the order of `bad_quantity`."""
+    return [*sorted(tally.sums), *sorted(tally.aux_sums)]
+
+
+def _counted(tally: Tally, learnt: Learnt, step: jax.Array) -> Tally:
+    values = jnp.stack([d[k] for d in (learnt.always, learnt.aux) for k in sorted(d)])
+    bad = ~jnp.isfinite(values)
+    first = jnp.any(bad) & (tally.bad_step < 0)
+    return Tally(
+        steps=tally.steps + 1,
+        active_steps=tally.active_steps + learnt.active,
+        sums=jax.tree.map(jnp.add, tally.sums, learnt.always),
+        aux_sums=jax.tree.map(lambda s, x: s + jnp.where(learnt.active, x, 0), tally.aux_sums, learnt.aux),
+        bad_step=jnp.where(first, step, tally.bad_step),
+        bad_quantity=jnp.where(first, jnp.argmax(bad).astype(jnp.int32), tally.bad_quantity),
+    )

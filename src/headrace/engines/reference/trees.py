@@ -1,0 +1,88 @@
+"""Arithmetic on trees of arrays, and agents as trees whose numbers can be traced."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from headrace.part import _KINDS, Part
+
+Tree = Any
+
+TINY = 1e-30  # makes 0 / 0 a zero, and is invisible beside the squared norm of any update
+
+
+def _is_traced(f: dataclasses.Field[Any]) -> bool:
+    return not f.metadata.get("shape") and not str(f.type).startswith("tuple")
+
+
+def _register(kind: type[Part]) -> None:
+    """Numbers and inner parts become children of the tree; what decides shapes stays part of its structure."""
+    traced = [f.name for f in dataclasses.fields(kind) if _is_traced(f)]
+    fixed = [f.name for f in dataclasses.fields(kind) if not _is_traced(f)]
+
+    def flatten(part: Part) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return tuple(getattr(part, n) for n in traced), tuple(getattr(part, n) for n in fixed)
+
+    def unflatten(aux: tuple[Any, ...], children: Any) -> Part:
+        part = object.__new__(kind)  # the constructor's checks cannot read a traced number
+        for name, value in [*zip(traced, children, strict=True), *zip(fixed, aux, strict=True)]:
+            object.__setattr__(part, name, value)
+        return part
+
+    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
+
+
+for _kind in _KINDS.values():
+    _register(_kind)
+
+
+def add(a: Tree, b: Tree) -> Tree:
+    return jax.tree.map(jnp.add, a, b)
+
+
+def scale(factor: Any, a: Tree) -> Tree:
+    return jax.tree.map(lambda x: factor * x, a)
+
+
+def blend(keep: Any, old: Tree, new: Tree) -> Tree:
+    """keep * old + (1 - keep) * new."""
+    return jax.tree.map(lambda o, n: keep * o + (1 - keep) * n, old, new)
+
+
+def choose(condition: Any, a: Tree, b: Tree) -> Tree:
+    """`a` where the condition holds, else `b`."""
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
+
+
+def zeros(a: Tree) -> Tree:
+    return jax.tree.map(jnp.zeros_like, a)
+
+
+def dot(a: Tree, b: Tree) -> jax.Array:
+    """The inner product of two trees, each seen as one long vector."""
+    parts = jax.tree.map(lambda x, y: jnp.sum(x * y), a, b)
+    return sum(jax.tree.leaves(parts), start=jnp.float32(0))
+
+
+def norm1(a: Tree) -> jax.Array:
+    return sum((jnp.sum(jnp.abs(x)) for x in jax.tree.leaves(a)), start=jnp.float32(0))
+
+
+def norm2(a: Tree) -> jax.Array:
+    return jnp.sqrt(dot(a, a))
+
+
+def cosine(a: Tree, b: Tree) -> jax.Array:
+    """The cosine of the angle between two trees; 0 where one of them is zero."""
+    lengths = norm2(a) * norm2(b)
+    return jnp.where(lengths > 0, dot(a, b) / jnp.where(lengths > 0, lengths, 1), 0)
+
+
+def without(a: Tree, direction: Tree) -> Tree:
+    """`a` less its component along `direction`, however short that is; `a` itself where it is zero."""
+    along = dot(a, direction) / (dot(direction, direction) + TINY)
+    return jax.tree.map(lambda x, d: x - along * d, a, direction)

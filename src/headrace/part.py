@@ -1,0 +1,158 @@
+"""Parts: frozen values that compose into an agent. They print as the expression that builds them."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.errors import BadSetting, unknown
+
+_KINDS: dict[str, type[Part]] = {}
+_EXAMPLES = "a number, a tuple such as (32, 64), or a part such as Every(5)"
+
+
+def shape(default: Any) -> Any:
+    """A field that decides the shape or size of arrays; every other number may vary inside one compiled program."""
+    return field(default=default, metadata={"shape": True})
+
+
+def within(default: float, low: float = -math.inf, high: float = math.inf) -> Any:
+    """A number with bounds, both included."""
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+@dataclass(frozen=True)
+class Part:
+    """Base of all parts. A number is made the type that its field declares, and is checked, when the part is built."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _KINDS[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            value = _checked(type(self).__name__, f, getattr(self, f.name))
+            object.__setattr__(self, f.name, value)
+
+
+def _checked(owner: str, f: dataclasses.Field[Any], value: Any) -> Any:
+    if f.type == "float":
+        value = _number(owner, f, value, float)
+    elif f.type == "int":
+        value = _number(owner, f, value, int)
+    elif str(f.type).startswith("tuple"):
+        value = _tuple(owner, f.name, value)
+    elif not isinstance(value, Part) or not isinstance(value, kinds_of(f)):
+        names = " | ".join(k.__name__ for k in kinds_of(f))
+        raise BadSetting(f"{owner}.{f.name} must be one of {names}, got {value!r}")
+    return value
+
+
+def _number(owner: str, f: dataclasses.Field[Any], value: Any, kind: Callable[[Any], Any]) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadSetting(f"{owner}.{f.name} must be a number, got {value!r}")
+    if not math.isfinite(value) or kind(value) != value:
+        raise BadSetting(f"{owner}.{f.name} must be {'a whole' if kind is int else 'a finite'} number, got {value!r}")
+    low, high = f.metadata.get("low", -math.inf), f.metadata.get("high", math.inf)
+    if f.metadata.get("shape"):
+        low = 1
+    if not low <= value <= high:
+        bounds = f">= {low}" if high == math.inf else f"between {low} and {high}"
+        raise BadSetting(f"{owner}.{f.name} must be {bounds}, got {value!r}")
+    return kind(value)
+
+
+def _tuple(owner: str, name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise BadSetting(f"{owner}.{name} must be a non-empty tuple, got {value!r}")
+    items = tuple(_tuple(owner, name, item) if isinstance(item, list | tuple) else item for item in value)
+    for item in items:
+        if not isinstance(item, tuple) and (isinstance(item, bool) or not isinstance(item, int) or item < 1):
+            raise BadSetting(f"{owner}.{name} must hold whole numbers >= 1, got {item!r}")
+    return items
+
+
+def kinds_of(f: dataclasses.Field[Any]) -> tuple[type[Part], ...]:
+    """The parts that a field accepts, read from its annotation `A | B`."""
+    return tuple(_KINDS[name.strip()] for name in str(f.type).split("|"))
+
+
+def to_json(part: Part) -> dict[str, Any]:
+    """The part as plain JSON values; `from_json` gives back an equal part."""
+    fields = {f.name: _plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
+    return {"part": type(part).__name__, **fields}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return to_json(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def from_json(data: Mapping[str, Any]) -> Any:
+    fields = {k: from_json(v) if isinstance(v, Mapping) else v for k, v in data.items() if k != "part"}
+    return build(str(data.get("part")), (), fields)
+
+
+def build(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The part of that name with those fields."""
+    if name not in _KINDS:
+        raise unknown("part", name, sorted(_KINDS))
+    kind = _KINDS[name]
+    known = [f.name for f in dataclasses.fields(kind)]
+    for key in kwargs:
+        if key not in known:
+            raise unknown(f"setting of {name}", key, known)
+    if len(args) > len(known):
+        raise BadSetting(f"{name} takes {len(known)} settings ({', '.join(known)}), got {len(args)}")
+    return kind(*args, **kwargs)
+
+
+def parse(text: str) -> Any:
+    """The value that an expression of numbers, tuples and parts stands for. Nothing else is evaluated."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise BadSetting(f"cannot read the value {text!r}: it must be {_EXAMPLES}") from None
+    return _value(node, text)
+
+
+def _value(node: ast.expr, text: str) -> Any:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, text)
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return tuple(_value(item, text) for item in items)
+        case ast.Name(id=name):
+            return build(name, (), {})
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+            named = {k.arg: _value(k.value, text) for k in keywords if k.arg is not None}
+            return build(name, tuple(_value(a, text) for a in args), named)
+    raise BadSetting(f"cannot read the value {text!r}: it must be {_EXAMPLES}")
+
+
+def tweak(part: Any, *settings: str) -> Any:
+    """The part with each `path.to.field=value` applied, from left to right."""
+    for setting in settings:
+        path, sep, text = setting.partition("=")
+        if not sep or not path.strip():
+            raise BadSetting(f"a setting has the form path.to.field=value, got {setting!r}")
+        part = _replaced(part, path.strip().split("."), path.strip(), parse(text))
+    return part
+
+
+def _replaced(part: Any, keys: list[str], path: str, value: Any) -> Any:
+    key, rest = keys[0], keys[1:]
+    names = [f.name for f in dataclasses.fields(part)] if isinstance(part, Part) else []
+    if key not in names:
+        raise unknown(f"setting of {type(part).__name__} (in {path})", key, names)
+    new = _replaced(getattr(part, key), rest, path, value) if rest else value
+    return dataclasses.replace(part, **{key: new})
