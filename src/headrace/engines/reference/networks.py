@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import singledispatch
+from math import prod
 from typing import Any
 
 import jax
@@ -44,14 +45,14 @@ def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
 def sparse(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """U(-1/sqrt(fan_in), 1/sqrt(fan_in)); for each output unit ceil(0.9 fan_in) inputs, chosen at random, are zero."""
     outputs = shape[-1]
-    fan_in = int(jnp.size(jnp.empty(shape[:-1])))
+    fan_in = prod(shape[:-1])
     key_values, key_order = jax.random.split(key)
     bound = fan_in**-0.5
     values = jax.random.uniform(key_values, (fan_in, outputs), jnp.float32, -bound, bound)
-    order = jnp.argsort(jax.random.uniform(key_order, (fan_in, outputs)), axis=0)
-    rank = jnp.argsort(order, axis=0)
+    order = jax.random.uniform(key_order, (fan_in, outputs))
     n_zero = -(-9 * fan_in // 10)
-    return jnp.where(rank < n_zero, 0, values).reshape(shape)
+    last_zero = jnp.sort(order, axis=0)[n_zero - 1]
+    return jnp.where(order <= last_zero, 0, values).reshape(shape)
 
 
 def layer_norm(x: jax.Array) -> jax.Array:

@@ -223,6 +223,7 @@ def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition
         "h": h,
         "h_update_norm": norm2(h_updates),
     }
-    kept = choose(cuts_trace(t), zeros((h_trace, h_grad_trace, q_grad_trace)), (h_trace, h_grad_trace, q_grad_trace))
+    traces = QrcState(h_trace, h_grad_trace, q_grad_trace, target=())
+    kept = choose(cuts_trace(t), zeros(traces), traces)._replace(target=state.target)
     both = {**updates, **{f"h_{name}": update for name, update in h_updates.items()}}
-    return TdStep(both, QrcState(*kept, state.target), updates, metrics)
+    return TdStep(both, kept, updates, metrics)

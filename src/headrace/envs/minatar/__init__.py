@@ -1,0 +1,42 @@
+"""MinAtar's five games: what the compiled games and the original package have in common.
+
+Nothing here needs JAX, so that the original can run on the host without it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+ACTION_NAMES = ("noop", "left", "up", "right", "down", "fire")
+CELL = 16  # pixels along one side of a cell in a picture
+
+_GROUND = (18, 20, 28)
+_PALETTE = (
+    (88, 196, 221),
+    (236, 102, 92),
+    (96, 104, 128),
+    (244, 194, 84),
+    (128, 200, 112),
+    (190, 132, 220),
+    (240, 150, 190),
+    (90, 140, 235),
+    (232, 232, 224),
+    (250, 140, 60),
+)
+
+
+def check_settings(game: str, sticky: float) -> None:
+    """Raises ValueError unless the game is one of the five and `sticky` is a probability."""
+    if game not in GAMES:
+        raise ValueError(f"unknown MinAtar game {game!r}; the games are {', '.join(GAMES)}")
+    if not 0.0 <= sticky <= 1.0:
+        raise ValueError(f"sticky is a probability and must lie in [0, 1], got {sticky}")
+
+
+def render_board(observation: np.ndarray) -> np.ndarray:
+    """The board as a uint8 RGB picture: one colour per channel, a later channel painted over an earlier one."""
+    board = np.asarray(observation).astype(bool)
+    colours = np.array((_GROUND, *_PALETTE), dtype=np.uint8)
+    topmost = (board * np.arange(1, board.shape[-1] + 1)).max(axis=-1)
+    return colours[topmost].repeat(CELL, axis=0).repeat(CELL, axis=1)
