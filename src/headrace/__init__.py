@@ -1,0 +1,32 @@
+"""Streaming deep reinforcement learning with online representation learning."""
+
+from importlib import import_module
+from typing import Any
+
+# Names are looked up when first used: `import headrace` alone loads no framework.
+_HOME = {
+    "train": "headrace.training",
+    "evaluate": "headrace.evaluation",
+    "play": "headrace.evaluation",
+    "make_env": "headrace.envs.registry",
+    "agent": "headrace.agents",
+    "tweak": "headrace.part",
+    "Agent": "headrace.agents",
+    "Engine": "headrace.engines.reference.engine",
+    "RunFolder": "headrace.store",
+    "HeadraceError": "headrace.errors",
+}
+_ALIAS = {"make_env": "make", "agent": "agent_named", "Engine": "ReferenceEngine"}
+
+__all__ = sorted(_HOME)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), _ALIAS.get(name, name))
+
+
+def __dir__() -> list[str]:
+    return [*_HOME, "__version__"]

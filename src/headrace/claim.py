@@ -1,0 +1,98 @@
+"""Making a run's folder, and claiming it for one process."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import glob
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from headrace import manifest
+from headrace.errors import HeadraceError, RunConflict
+from headrace.files import storage_errors, sync_directory, write_durably
+
+LOCK = "lock"
+STALE = 3600.0  # seconds after which an unfinished folder is taken for a killed process's
+
+
+def create(path: Path, content: bytes, folders: Sequence[str], files: Sequence[str]) -> None:
+    """Makes a run's folder with this manifest unless there is one: all of it at once, or nothing."""
+    _require_run_or_nothing(path)
+    if (path / manifest.FILE).exists():
+        return
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    with storage_errors(path, len(content)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_stale(path)
+        try:
+            _fill(unfinished, content, folders, files)
+            _appear(unfinished, path)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        sync_directory(path.parent)
+
+
+def _require_run_or_nothing(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise RunConflict(f"{path} is a file, not a run's folder. Choose another folder.")
+    if path.is_dir() and any(path.iterdir()) and not (path / manifest.FILE).is_file():
+        raise RunConflict(f"{path} is not empty and is not a run (no {manifest.FILE}). Choose another folder.")
+
+
+def _fill(unfinished: Path, content: bytes, folders: Sequence[str], files: Sequence[str]) -> None:
+    unfinished.mkdir()
+    for name in folders:
+        (unfinished / name).mkdir()
+    for name in files:
+        (unfinished / name).touch()
+    write_durably(unfinished / manifest.FILE, content)
+    sync_directory(unfinished)
+
+
+def _appear(unfinished: Path, path: Path) -> None:
+    """Gives the folder its name, unless another process made the same run a moment earlier."""
+    try:
+        os.rename(unfinished, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        _require_run_or_nothing(path)
+
+
+def _clear_stale(path: Path) -> None:
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > STALE:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def claim(path: Path) -> IO[str]:
+    """A lock that this process alone holds until it closes it or dies; RunConflict if another has it."""
+    try:
+        lock = open(path / LOCK, "a+")  # noqa: SIM115 - it stays open while the run is written
+    except OSError as error:
+        raise HeadraceError(f"cannot write {path / LOCK}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        with lock:
+            raise _refusal(path, lock, error) from error
+    with suppress(OSError):  # the number is for a message only; a full disk may refuse it
+        os.ftruncate(lock.fileno(), 0)
+        os.write(lock.fileno(), str(os.getpid()).encode())
+    return lock
+
+
+def _refusal(path: Path, lock: IO[str], error: OSError) -> HeadraceError:
+    if not isinstance(error, BlockingIOError):
+        return HeadraceError(f"cannot lock {path / LOCK}: {error.strerror}")
+    lock.seek(0)
+    holder = lock.read(20) or "unknown"
+    return RunConflict(f"another process (pid {holder}) is training the run in {path}")

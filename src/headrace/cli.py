@@ -1,0 +1,219 @@
+"""The command line. Each command is a thin reading of words into a call of the library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import HeadraceError
+from headrace.manifest import machine_facts
+from headrace.sinks import SINKS
+
+INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.command(arguments)
+    except HeadraceError as error:
+        print(f"headrace: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nheadrace: stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number such as 5e6 or 5000000, got {text!r}") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headrace", description="Streaming deep reinforcement learning with online representation learning."
+    )
+    parser.add_argument("--version", action="version", version=f"headrace {machine_facts()['headrace']}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _train_words(_command(commands, "train", _train, "train an agent, or continue where it stopped"))
+    _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
+    _play_words(_command(commands, "play", _play, "write a video of an episode"))
+    _command(commands, "show", _show, "what a run is and how far it got").add_argument("run", metavar="RUN")
+    _command(commands, "variants", _variants, "the agents that have a name")
+    _command(commands, "envs", _envs, "the environments that have a name")
+    return parser
+
+
+def _command(commands: Any, name: str, call: Callable[[argparse.Namespace], int], about: str) -> Any:
+    parser = commands.add_parser(name, help=about, description=about)
+    parser.set_defaults(command=call)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def _train_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("variant", metavar="VARIANT", help="e.g. qrc+spr+orth; `headrace variants` lists them")
+    parser.add_argument("env", metavar="ENVIRONMENT", help="e.g. minatar/breakout; `headrace envs` lists them")
+    parser.add_argument("--seed", type=_number, default=0)
+    parser.add_argument("--steps", type=_number, default=5e6, help="environment steps of the whole run (5e6)")
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="PATH=VALUE",
+        help="change a setting, e.g. aux.objective.horizon=3 or env.sticky=0; may be given many times",
+    )  # fmt: skip
+    parser.add_argument("--out", default="runs", metavar="FOLDER", help="where run folders live (runs)")
+    parser.add_argument("--engine", default="auto", help="reference, or auto")
+    parser.add_argument("--form", default="auto", help="of the environment: compiled, host, or auto")
+    parser.add_argument(
+        "--sink", dest="sinks", action="append", default=[], metavar="NAME",
+        help=f"also send metrics to {', '.join(SINKS)}",
+    )  # fmt: skip
+    parser.add_argument("--checkpoint-every", type=_number, metavar="STEPS", help="instead of once a minute")
+    parser.add_argument("--quiet", action="store_true", help="no progress line")
+
+
+def _eval_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--episodes", type=int, default=30)
+    _policy_words(parser)
+
+
+def _play_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--out", required=True, metavar="FILE", help="a .gif, .webp or .png (animated)")
+    _policy_words(parser)
+
+
+def _policy_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epsilon", type=_number, default=0.01, help="share of random actions (0.01)")
+    parser.add_argument("--seed", type=int, default=1_000_000, help="of the episodes")
+    parser.add_argument("--max-steps", type=int, default=None, help="the most steps of one episode")
+
+
+def _train(words: argparse.Namespace) -> int:
+    from headrace.progress import for_terminal
+    from headrace.training import train
+
+    _reuse_compiled_programs()
+    every = None if words.checkpoint_every is None else int(words.checkpoint_every)
+    done = train(
+        words.variant, words.env, seed=words.seed, steps=words.steps, settings=words.settings, out=words.out,
+        engine=words.engine, form=words.form, sinks=words.sinks, checkpoint_every=every,
+        progress=for_terminal(words.quiet),
+    )  # fmt: skip
+    result = {
+        "path": str(done.path),
+        "status": done.status,
+        "steps_done": done.steps_done,
+        "score": done.score.mean if done.score else None,
+        "score_points": done.score.points if done.score else 0,
+        "did_nothing": done.did_nothing,
+    }
+    _print(words, result, _trained_text(result))
+    return INTERRUPTED if done.status == "interrupted" else 0
+
+
+def _trained_text(result: dict[str, Any]) -> str:
+    score = f"score {result['score']:.4g} (mean of {result['score_points']} points)" if result["score_points"] else ""
+    if result["did_nothing"]:
+        return f"already finished, nothing to do: {result['path']}  {score}".rstrip()
+    if result["status"] == "interrupted":
+        return f"stopped at step {result['steps_done']:,} and saved; the same command continues: {result['path']}"
+    return f"finished {result['steps_done']:,} steps: {result['path']}  {score}".rstrip()
+
+
+def _reuse_compiled_programs() -> None:
+    """Keeps compiled programs between processes, so that continuing a run does not compile it again."""
+    import jax
+
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(base / "headrace" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def _evaluate(words: argparse.Namespace) -> int:
+    from headrace.evaluation import MAX_STEPS, evaluate
+
+    found = evaluate(
+        words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed,
+        max_steps=words.max_steps or MAX_STEPS,
+    )  # fmt: skip
+    returns = found.returns
+    result = {
+        "run": words.run,
+        "step": found.step,
+        "epsilon": found.epsilon,
+        "episodes": len(returns),
+        "mean": float(returns.mean()),
+        "std": float(returns.std()),
+        "min": float(returns.min()),
+        "max": float(returns.max()),
+        "cut": found.cut,
+        "returns": returns.tolist(),
+    }
+    text = "return {mean:.4g} +- {std:.3g} over {episodes} episodes (min {min:g}, max {max:g}) at step {step:,}"
+    cut = f"; {found.cut} episodes were stopped at the limit of steps" if found.cut else ""
+    _print(words, result, text.format(**result) + f", epsilon {found.epsilon:g}" + cut)
+    return 0
+
+
+def _play(words: argparse.Namespace) -> int:
+    from headrace.evaluation import play
+
+    found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps or 1000)
+    episode = found.episodes[0]
+    result = {"out": words.out, "return": episode.episode_return, "length": episode.length, "step": found.step}
+    _print(words, result, f"{words.out}: return {episode.episode_return:g} in {episode.length:,} steps")
+    return 0
+
+
+def _show(words: argparse.Namespace) -> int:
+    from headrace import show
+
+    found = show.run(words.run)
+    identity, done = found["manifest"]["identity"], found["steps_done"] / found["steps"]
+    lines = [
+        f"{found['name']} on {identity['env']['name']}, seed {identity['seed']}, engine {identity['engine']}",
+        f"status    {found['status']}",
+        f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
+        f"episodes  {found['episodes']:,}",
+        f"score     {found['score']:.4g} (mean of {found['score_points']} points)" if found["score_points"] else "",
+        f"started   {found['manifest']['start']}",
+        f"commit    {found['manifest'].get('commit')}",
+        f"digest    {found['digest']}",
+        *(f"note      {notice}" for notice in found["notices"]),
+    ]
+    _print(words, found, "\n".join(line for line in lines if line))
+    return 0
+
+
+def _variants(words: argparse.Namespace) -> int:
+    from headrace import show
+
+    found = show.variants()
+    lines = [f"{v['name']:24} {v['kind']:9} {v['parameters']:>9,}" for v in found]
+    _print(words, found, "\n".join([f"{'name':24} {'kind':9} {'parameters on MinAtar Breakout':>9}", *lines]))
+    return 0
+
+
+def _envs(words: argparse.Namespace) -> int:
+    from headrace import show
+
+    found = show.envs()
+    lines = [f"{e['name']:24} {'x'.join(map(str, e['observation'])):10} {', '.join(e['actions'])}" for e in found]
+    _print(words, found, "\n".join([f"{'name':24} {'image':10} actions", *lines]))
+    return 0
+
+
+def _print(words: argparse.Namespace, result: Any, text: str) -> None:
+    print(json.dumps(result, indent=2) if words.json else text)

@@ -1,0 +1,87 @@
+"""What can go wrong in a way that a user can act on.
+
+The command line shows each of these as one message without a traceback; anything else is a mistake of the program.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from os import PathLike
+
+LISTED_NAMES = 12  # more known names than this are counted, not listed
+
+
+class HeadraceError(Exception):
+    """A user's mistake, or a situation that a user can act on."""
+
+
+class UnknownName(HeadraceError):
+    """A variant, environment, setting or sink of this name does not exist."""
+
+
+class BadSetting(HeadraceError):
+    """A setting has a value that it cannot take."""
+
+
+class RunConflict(HeadraceError):
+    """The folder belongs to another run, to another process, or to no run at all."""
+
+
+class CheckpointDamaged(HeadraceError):
+    """A checkpoint is truncated, changed, or was written by another run."""
+
+
+class EnvironmentFault(HeadraceError):
+    """An environment returned something that nothing can be learnt from."""
+
+
+class Diverged(HeadraceError):
+    """A quantity of the agent is no longer finite."""
+
+    def __init__(self, quantity: str, step: int) -> None:
+        super().__init__(
+            f"the agent diverged: {quantity} is no longer finite at step {step:,}. "
+            "The last good checkpoint is kept; a smaller learning rate or auxiliary weight may help."
+        )
+        self.quantity = quantity
+        self.step = step
+
+    def __reduce__(self):
+        return type(self), (self.quantity, self.step)
+
+
+class StorageFull(HeadraceError):
+    """The disk, the quota or the file-size limit leaves no room for a file."""
+
+    def __init__(self, path: str | PathLike[str], needed: int, reason: str) -> None:
+        super().__init__(
+            f"no room to write {path} ({needed:,} bytes needed): {reason}. Nothing half-written was left behind; "
+            "the last good checkpoint, if there was one, is intact. Free some space and run the same command again."
+        )
+        self.path = path
+        self.needed = needed
+        self.reason = reason
+
+    def __reduce__(self):
+        return type(self), (self.path, self.needed, self.reason)
+
+
+def unknown(kind: str, value: str, known: Iterable[str]) -> UnknownName:
+    """An error that names the value, the nearest known name where one is near, and the known names."""
+    names = sorted(known)
+    return UnknownName(f"unknown {kind} {value!r}{_suggestion(value, names)} {_known(kind, names)}.")
+
+
+def _suggestion(value: str, names: list[str]) -> str:
+    by_lower_case = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(value.lower(), by_lower_case, n=1, cutoff=0.5)
+    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else "."
+
+
+def _known(kind: str, names: list[str]) -> str:
+    if not names:
+        return f"No {kind} is known here"
+    shown = ", ".join(names[:LISTED_NAMES])
+    more = len(names) - LISTED_NAMES
+    return f"Known: {shown}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,103 @@
+"""What a trained agent does when it no longer learns: parameters and normaliser frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.envs.registry import Hosted
+from headrace.errors import BadSetting, HeadraceError
+from headrace.files import write_atomically
+from headrace.run import Run, run_of
+from headrace.store import RunFolder
+from headrace.stream import Episode
+
+MAX_STEPS = 27_000  # of one episode: half an hour of play at 15 decisions a second
+PICTURES_PER_SECOND = 15
+
+
+class Evaluation(NamedTuple):
+    """Episodes of a frozen agent."""
+
+    step: int  # of the checkpoint
+    epsilon: float
+    episodes: list[Episode]
+    cut: int  # episodes stopped at the limit of steps
+
+    @property
+    def returns(self) -> np.ndarray:
+        return np.array([e.episode_return for e in self.episodes])
+
+
+def evaluate(
+    path: str | Path, *, episodes: int = 30, epsilon: float = 0.01, seed: int = 1_000_000, max_steps: int = MAX_STEPS
+) -> Evaluation:
+    """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written."""
+    if episodes < 1:
+        raise BadSetting(f"episodes must be >= 1, got {episodes}")
+    env, policy, step = _load(path, epsilon, seed)
+    played = [episode for episode, _ in _episodes(env, policy, seed, episodes, max_steps)]
+    return Evaluation(step, epsilon, played, sum(e.length >= max_steps for e in played))
+
+
+def play(
+    path: str | Path, out: str | Path, *, epsilon: float = 0.01, seed: int = 1_000_000, max_steps: int = 1_000
+) -> Evaluation:
+    """Plays one episode and writes it as an animated picture (.gif, .webp or .png)."""
+    if Path(out).suffix.lower() not in (".gif", ".webp", ".png"):
+        raise BadSetting(f"a video's name must end in .gif, .webp or .png, got {str(out)!r}")
+    env, policy, step = _load(path, epsilon, seed)
+    frames: list[np.ndarray] = []
+    played = [episode for episode, _ in _episodes(env, policy, seed, 1, max_steps, frames)]
+    _write_animation(frames, Path(out))
+    return Evaluation(step, epsilon, played, sum(e.length >= max_steps for e in played))
+
+
+def _load(path: str | Path, epsilon: float, seed: int) -> tuple[Any, Any, int]:
+    if not 0 <= epsilon <= 1:
+        raise BadSetting(f"epsilon must be between 0 and 1, got {epsilon}")
+    folder = RunFolder.read(path)
+    checkpoint = folder.latest()
+    if checkpoint is None:
+        raise HeadraceError(f"{path} has no checkpoint yet: train it for a while first")
+    from headrace.engines.reference.engine import FrozenPolicy
+
+    run = run_of(folder.identity)
+    env = host_of(run)
+    return env, FrozenPolicy(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed), checkpoint.step
+
+
+def host_of(run: Run) -> Any:
+    """The run's environment, stepped from Python."""
+    return Hosted(run.env.compiled()) if run.form == "compiled" else run.env.host()
+
+
+def _episodes(
+    env: Any, policy: Any, seed: int, count: int, max_steps: int, frames: list[np.ndarray] | None = None
+) -> Iterator[tuple[Episode, int]]:
+    for number in range(count):
+        obs, total, length, last = env.reset(seed + number), 0.0, 0, False
+        while not last and length < max_steps:
+            if frames is not None:
+                frames.append(env.render())
+            timestep = env.step(policy(obs))
+            obs, last = timestep.obs, bool(timestep.last)
+            total, length = total + float(timestep.reward), length + 1
+        yield Episode(length, total, length), number
+
+
+def _write_animation(frames: list[np.ndarray], out: Path) -> None:
+    from io import BytesIO
+
+    from PIL import Image
+
+    kind = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}[out.suffix.lower()]
+    pictures = [Image.fromarray(frame) for frame in frames]
+    data = BytesIO()
+    duration = 1000 // PICTURES_PER_SECOND
+    pictures[0].save(data, kind, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, data.getvalue())

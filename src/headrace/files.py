@@ -1,0 +1,77 @@
+"""Files that are whole or absent, whatever interrupts their writing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headrace.errors import HeadraceError, StorageFull
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def storage_errors(path: Path, needed: int = 0) -> Iterator[None]:
+    """Turns an operating system's refusal to write into a message for the user."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in NO_ROOM:
+            raise StorageFull(path, needed, reason) from error
+        raise HeadraceError(f"cannot write {path}: {reason}") from error
+
+
+@contextmanager
+def descriptor(path: Path, flags: int) -> Iterator[int]:
+    opened = os.open(path, flags | os.O_CLOEXEC, 0o666)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def write_all(opened: int, data: bytes) -> None:
+    """Writes every byte: the system may take fewer at a time, and does when a disk is nearly full."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(opened, rest) :]
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a directory survive a power cut, as fsync does for a file's bytes."""
+    with descriptor(path, os.O_RDONLY) as opened:
+        os.fsync(opened)
+
+
+def temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    with descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as opened:
+        write_all(opened, data)
+        os.fsync(opened)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """After this `path` holds `data`, durably; before, and if it fails, it holds what it held."""
+    temporary = temporary_name(path)
+    with storage_errors(path, len(data)):
+        try:
+            write_durably(temporary, data)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        sync_directory(path.parent)
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Clears away what a killed process left while writing atomically."""
+    for stale in folder.glob(".*.tmp"):
+        stale.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""A run as a value: (agent, environment, seed, steps) and what computes it. Its folder is named by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.agents import Agent, agent_named, name_of
+from headrace.envs.base import EnvSpec
+from headrace.envs.registry import FORMS, Environment, environment
+from headrace.errors import BadSetting, unknown
+from headrace.manifest import identity_hash
+from headrace.part import from_json, to_json, tweak
+from headrace.stream import HostStream, Stream
+
+ENGINES = ("reference",)
+
+
+@dataclass(frozen=True)
+class Run:
+    agent: Agent
+    env: Environment
+    seed: int
+    steps: int
+    engine: str = "reference"
+    form: str = "compiled"  # of the environment
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "agent": to_json(self.agent),
+            "env": {**self.env.identity(), "form": self.form},
+            "seed": self.seed,
+            "steps": self.steps,
+            "engine": self.engine,
+        }
+
+    @property
+    def name(self) -> str:
+        """Readable at a glance, and different for every different run."""
+        words = [name_of(self.agent), self.env.name.replace("/", "-"), f"seed{self.seed}", _short(self.steps)]
+        return re.sub(r"[^\w.+-]", "", "_".join(words)) + "_" + identity_hash(self.identity())[:8]
+
+    def stream(self) -> Stream:
+        """A stream that has not begun yet."""
+        from headrace.engines.reference.engine import CompiledStream, ReferenceEngine
+
+        if self.form == "compiled":
+            return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
+        env = self.env.host()
+        return HostStream(ReferenceEngine(self.agent, env.spec, seed=self.seed, steps=self.steps), env, self.seed)
+
+    def spec(self) -> EnvSpec:
+        return (self.env.compiled() if self.form == "compiled" else self.env.host()).spec
+
+
+def _short(steps: int) -> str:
+    for unit, letter in ((1_000_000, "M"), (1_000, "k")):
+        if steps >= unit and steps * 10 % unit == 0:
+            return f"{steps / unit:g}{letter}"
+    return str(steps)
+
+
+def make_run(
+    agent: str | Agent,
+    env: str | Environment,
+    *,
+    seed: int = 0,
+    steps: float = 5_000_000,
+    settings: Sequence[str] = (),
+    engine: str = "auto",
+    form: str = "auto",
+) -> Run:
+    """The run that these words stand for; settings beginning with `env.` change the environment's rules."""
+    for_env = [s.removeprefix("env.") for s in settings if s.startswith("env.")]
+    found = agent_named(agent) if isinstance(agent, str) else agent
+    place = environment(env) if isinstance(env, str) else env
+    return Run(
+        agent=tweak(found, *(s for s in settings if not s.startswith("env."))),
+        env=replace(place, rules=tweak(place.rules, *for_env)),
+        seed=_whole("seed", seed, 0, 2**31 - 1),
+        steps=_whole("steps", steps, 1, 2**31 - 16),
+        engine=_one_of("engine", engine, ENGINES),
+        form=_one_of("form", form, FORMS),
+    )
+
+
+def _whole(what: str, value: float, low: int, high: int) -> int:
+    if value != value or value in (float("inf"), float("-inf")) or int(value) != value or not low <= value <= high:
+        raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {value!r}")
+    return int(value)
+
+
+def _one_of(what: str, value: str, known: tuple[str, ...]) -> str:
+    if value == "auto":
+        return known[0]
+    if value not in known:
+        raise unknown(what, value, (*known, "auto"))
+    return value
+
+
+def run_of(identity: dict[str, Any]) -> Run:
+    """The run that a manifest's identity describes."""
+    env = identity["env"]
+    place = Environment(environment(env["name"]).name, from_json(env["rules"]))
+    agent = from_json(identity["agent"])
+    return Run(agent, place, identity["seed"], identity["steps"], identity["engine"], env["form"])

@@ -1,0 +1,65 @@
+"""What there is to say of variants, environments and runs, as plain values and as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from headrace.agents import ABLATIONS, VARIANTS, name_of, parameter_count, to_json
+from headrace.envs.registry import FAMILIES, environment, names
+from headrace.part import from_json
+from headrace.store import RunFolder, score
+from headrace.training import final_arrays
+
+EXAMPLE = ((10, 10, 4), 3)  # MinAtar Breakout's observation and number of actions
+
+
+def variants() -> list[dict[str, Any]]:
+    groups = (("variant", VARIANTS), ("ablation", ABLATIONS))
+    return [
+        {
+            "name": name,
+            "kind": kind,
+            "parameters": parameter_count(agent, *EXAMPLE),
+            "expression": repr(agent),
+            "agent": to_json(agent),
+        }
+        for kind, found in groups
+        for name, agent in found.items()
+    ]
+
+
+def envs() -> list[dict[str, Any]]:
+    rows = []
+    for name in names():
+        spec = environment(name).compiled().spec
+        rows.append(
+            {
+                "name": name,
+                "observation": list(spec.observation_shape),
+                "actions": list(spec.actions),
+                "rules": to_json(environment(name).rules),
+                "about": FAMILIES[name.partition("/")[0]].about,
+            }
+        )
+    return rows
+
+
+def run(path: str | Path) -> dict[str, Any]:
+    """Everything of a run in brief: manifest, steps done, score, digest of its newest checkpoint."""
+    folder = RunFolder.read(path)
+    checkpoint, metrics, episodes = folder.latest(), folder.metrics(), folder.episodes()
+    found = score(metrics)
+    return {
+        "path": str(path),
+        "name": name_of(from_json(folder.identity["agent"])),
+        "manifest": folder.manifest,
+        "status": folder.status,
+        "steps_done": checkpoint.step if checkpoint else 0,
+        "steps": folder.identity["steps"],
+        "episodes": len(episodes["return"]),
+        "score": found.mean if found else None,
+        "score_points": found.points if found else 0,
+        "digest": folder.digest(final_arrays(checkpoint.arrays)) if checkpoint else None,
+        "notices": folder.notices,
+    }

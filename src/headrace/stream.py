@@ -1,0 +1,77 @@
+"""A stream that a run can drive: take some steps, report, save."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from headrace.envs.base import HostEnv, TimeStep
+
+
+class Episode(NamedTuple):
+    """A finished episode."""
+
+    step: int  # steps of the run when it ended
+    episode_return: float  # raw, undiscounted
+    length: int
+
+
+class Engine(Protocol):
+    """An agent on one stream, whatever computes it."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def action(self) -> int: ...
+    def begin(self, obs: np.ndarray) -> None: ...
+    def learn(self, timestep: TimeStep) -> Episode | None: ...
+    def report(self) -> dict[str, float]: ...
+    def trouble(self) -> tuple[str, int] | None: ...
+    def save(self) -> dict[str, np.ndarray]: ...
+    def restore(self, arrays: dict[str, np.ndarray]) -> None: ...
+
+
+class Stream(Protocol):
+    """What a run drives."""
+
+    @property
+    def step(self) -> int: ...
+    def begin(self) -> None: ...
+    def run(self, n: int) -> list[Episode]: ...
+    def report(self) -> dict[str, float]: ...
+    def trouble(self) -> tuple[str, int] | None: ...
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]: ...
+    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None: ...
+
+
+class HostStream:
+    """An engine and an environment of the host, taking turns."""
+
+    def __init__(self, engine: Engine, env: HostEnv, seed: int) -> None:
+        self.engine, self.env, self.seed = engine, env, seed
+
+    @property
+    def step(self) -> int:
+        return self.engine.step
+
+    def begin(self) -> None:
+        self.engine.begin(self.env.reset(self.seed))
+
+    def run(self, n: int) -> list[Episode]:
+        ended = [self.engine.learn(self.env.step(self.engine.action)) for _ in range(n)]
+        return [episode for episode in ended if episode is not None]
+
+    def report(self) -> dict[str, float]:
+        return self.engine.report()
+
+    def trouble(self) -> tuple[str, int] | None:
+        return self.engine.trouble()
+
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        return self.engine.save(), {"env": self.env.save()}
+
+    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
+        self.env.reset(self.seed)
+        self.env.restore(state["env"])
+        self.engine.restore(arrays)

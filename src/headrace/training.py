@@ -1,0 +1,250 @@
+"""Training: drive a stream to its end, write what happens, survive whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.agents import Agent, name_of
+from headrace.curve import learning_curve
+from headrace.envs.registry import Environment
+from headrace.errors import BadSetting, CheckpointDamaged, Diverged, HeadraceError
+from headrace.manifest import commit, machine_facts
+from headrace.progress import Progress, Silent
+from headrace.run import Run, make_run
+from headrace.sinks import open_sinks
+from headrace.store import RunFolder, RunWriter, Score, score
+
+LOG_EVERY = 1000  # steps between two rows of metrics
+RECENT = 100  # episodes in the reported return
+CHUNK_SECONDS = 0.5  # about how long the stream runs before the host looks up
+
+
+class Trained(NamedTuple):
+    """How a call of `train` ended."""
+
+    path: Path
+    status: str  # finished or interrupted
+    steps_done: int
+    score: Score | None
+    did_nothing: bool  # the run had been finished before
+
+
+def train(
+    agent: str | Agent,
+    env: str | Environment,
+    *,
+    seed: int = 0,
+    steps: float = 5_000_000,
+    settings: Sequence[str] = (),
+    out: str | Path = "runs",
+    engine: str = "auto",
+    form: str = "auto",
+    sinks: Sequence[str] = (),
+    checkpoint_every: int | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: Progress | None = None,
+) -> Trained:
+    """Trains an agent in an environment, or continues exactly where an earlier call of the same run stopped."""
+    run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise BadSetting(f"checkpoint_every must be >= 1 steps, got {checkpoint_every}")
+    run.spec()  # an environment that cannot be had is said before anything is written
+    return train_run(run, out, sinks, _Pace(checkpoint_every, checkpoint_seconds), progress or Silent())
+
+
+def train_run(run: Run, out: str | Path, sinks: Sequence[str], pace: _Pace, progress: Progress) -> Trained:
+    path = Path(out) / run.name
+    details = {"agent": name_of(run.agent), "machine": machine_facts(), "commit": commit()}
+    with ExitStack() as stack:
+        folder = stack.enter_context(RunFolder.open(path, run.identity(), details))
+        if folder.status == "finished":
+            return Trained(path, "finished", run.steps, score(folder.metrics()), did_nothing=True)
+        if folder.status == "diverged":
+            raise Diverged(folder.manifest["diverged"]["quantity"], folder.manifest["diverged"]["step"])
+        outlets = open_sinks(sinks, run.name, path, run.identity())
+        for outlet in outlets:
+            stack.callback(outlet.close)
+        return _Training(run, folder, outlets, pace, progress).go()
+
+
+class _Pace:
+    """When to save: every so many steps where that is asked for, else every so many seconds."""
+
+    def __init__(self, steps: int | None, seconds: float) -> None:
+        self.steps, self.seconds = steps, seconds
+        self._saved_at, self._saved_step = time.monotonic(), 0
+
+    def due(self, step: int) -> bool:
+        if self.steps is not None:
+            return step // self.steps > self._saved_step // self.steps
+        return time.monotonic() - self._saved_at >= self.seconds
+
+    def saved(self, step: int) -> None:
+        self._saved_at, self._saved_step = time.monotonic(), step
+
+    def limit(self, step: int) -> int:
+        """Steps until the next save that is fixed by its step."""
+        return self.steps - step % self.steps if self.steps is not None else LOG_EVERY
+
+
+class _Training:
+    def __init__(self, run: Run, folder: RunWriter, sinks: Sequence[Any], pace: _Pace, progress: Progress) -> None:
+        self.run, self.folder, self.sinks, self.pace, self.progress = run, folder, sinks, pace, progress
+        self.stream = run.stream()
+        self.recent: deque[float] = deque(maxlen=RECENT)
+        self.speed = _Speed()
+
+    def go(self) -> Trained:
+        self._start()
+        try:
+            with _signals() as stopped:
+                while self.stream.step < self.run.steps and not stopped():
+                    self._chunk()
+            self._save()
+        except Diverged as error:
+            self.folder.set_status("diverged", diverged={"quantity": error.quantity, "step": error.step})
+            raise
+        except Exception as error:
+            self.folder.set_status("failed", cause=f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            self.progress.close()
+        return self._end()
+
+    def _start(self) -> None:
+        self.progress.say("preparing")
+        checkpoint = self.folder.resume()
+        for notice in self.folder.notices:
+            self.progress.notice(notice)
+        if checkpoint is None:
+            self.stream.begin()
+        else:
+            self._restore(checkpoint.arrays, checkpoint.state)
+            self.recent.extend(self.folder.episodes()["return"][-RECENT:])
+            self.progress.notice(f"continuing from step {checkpoint.step:,}")
+        self.pace.saved(self.stream.step)
+        self.speed.start(self.stream.step)
+
+    def _restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
+        try:
+            self.stream.restore(arrays, state)
+        except CheckpointDamaged as error:
+            raise HeadraceError(f"the checkpoint of {self.folder.path} does not fit this program: {error}") from error
+
+    def _chunk(self) -> None:
+        step = self.stream.step
+        n = min(self.speed.steps_in(CHUNK_SECONDS), LOG_EVERY - step % LOG_EVERY, self.pace.limit(step))
+        episodes = self.stream.run(min(n, self.run.steps - step))
+        step = self.stream.step
+        if trouble := self.stream.trouble():
+            raise Diverged(*trouble)
+        self.speed.reached(step)
+        self.folder.append_episodes(episodes)
+        self.recent.extend(e.episode_return for e in episodes)
+        if step % LOG_EVERY == 0:
+            self._log(step)
+        if self.pace.due(step):
+            self._save()
+        self.progress.show(self.run, step, self.speed.rate, self._return())
+
+    def _return(self) -> float:
+        return float(np.mean(self.recent)) if self.recent else float("nan")
+
+    def _log(self, step: int) -> None:
+        means = self.stream.report()
+        row = {"step": step, "return": self._return(), **means}
+        self.folder.append_metrics(row)
+        self.folder.append_speed(step, self.speed.rate, self.speed.seconds)
+        self.progress.metrics(means)
+        for sink in self.sinks:
+            sink.log(step, {**row, "steps_per_s": self.speed.rate})
+
+    def _save(self) -> None:
+        arrays, state = self.stream.save()
+        self.folder.save_checkpoint(self.stream.step, arrays, state)
+        self.pace.saved(self.stream.step)
+
+    def _end(self) -> Trained:
+        step, path = self.stream.step, self.folder.path
+        if step < self.run.steps:
+            self.folder.set_status("interrupted")
+            return Trained(path, "interrupted", step, score(self.folder.metrics()), did_nothing=False)
+        arrays, _ = self.stream.save()
+        self._draw()
+        self.folder.finish({"digest": self.folder.digest(final_arrays(arrays)), "seconds": self.speed.seconds})
+        return Trained(path, "finished", step, score(self.folder.metrics()), did_nothing=False)
+
+    def _draw(self) -> None:
+        metrics = self.folder.metrics()
+        if len(metrics.get("step", ())) == 0:
+            return
+        label = name_of(self.run.agent)
+        title = f"{label} on {self.run.env.name}, seed {self.run.seed}"
+        try:
+            learning_curve([(label, metrics["step"], metrics["return"])], self.folder.path / "curve.png", title)
+        except ImportError:
+            self.progress.notice("no learning curve was drawn: pip install matplotlib")
+
+
+def final_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What a digest of a run covers: parameters, traces and histories, normalisers."""
+    wanted = ("stream/agent/", "stream/obs_scale/", "stream/reward_scale/")
+    return {name: array for name, array in arrays.items() if name.startswith(wanted)}
+
+
+class _Speed:
+    """Steps per second, over the last second or so and without the time that compilation took."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque(maxlen=12)
+        self.seconds = 0.0
+        self.rate = float("nan")
+
+    def start(self, step: int) -> None:
+        self._marks.append((time.monotonic(), step))
+        self._began = time.monotonic()
+
+    def reached(self, step: int) -> None:
+        now = time.monotonic()
+        if len(self._marks) == 1 and self.rate != self.rate:  # the first chunk compiled the program
+            self._marks.clear()
+            self.rate = 0.0
+        else:
+            then, since = self._marks[0]
+            self.rate = (step - since) / max(now - then, 1e-9)
+        self._marks.append((now, step))
+        self.seconds = now - self._began
+
+    def steps_in(self, seconds: float) -> int:
+        """About how many steps fit into that time; few as long as nothing is known."""
+        return max(10, min(LOG_EVERY, int(self.rate * seconds))) if self.rate > 0 else 10
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], bool]]:
+    """Within, Ctrl-C and a request to terminate are noted instead of killing; a second Ctrl-C kills."""
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+
+    def note(number: int, frame: Any) -> None:
+        if seen and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        seen.append(number)
+
+    old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(seen)
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
