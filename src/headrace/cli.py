@@ -20,7 +20,9 @@ INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
-        return arguments.command(arguments)
+        status = arguments.command(arguments)
+        sys.stdout.flush()
+        return status
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
@@ -30,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a folder that may not be read, a name too long for the system
+        print(f"headrace: {error}", file=sys.stderr)
+        return 1
 
 
 def _number(text: str) -> float:
@@ -64,7 +69,7 @@ def _command(commands: Any, name: str, call: Callable[[argparse.Namespace], int]
 def _train_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("variant", metavar="VARIANT", help="e.g. qrc+spr+orth; `headrace variants` lists them")
     parser.add_argument("env", metavar="ENVIRONMENT", help="e.g. minatar/breakout; `headrace envs` lists them")
-    parser.add_argument("--seed", type=_number, default=0)
+    parser.add_argument("--seed", type=_number, default=0, help="of everything random (0)")
     parser.add_argument("--steps", type=_number, default=5e6, help="environment steps of the whole run (5e6)")
     parser.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="PATH=VALUE",
@@ -83,20 +88,20 @@ def _train_words(parser: argparse.ArgumentParser) -> None:
 
 def _eval_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--episodes", type=int, default=30)
-    _policy_words(parser)
+    parser.add_argument("--episodes", type=_number, default=30, help="how many to play (30)")
+    _policy_words(parser, 27_000)
 
 
 def _play_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--out", required=True, metavar="FILE", help="a .gif, .webp or .png (animated)")
-    _policy_words(parser)
+    _policy_words(parser, 1_000)
 
 
-def _policy_words(parser: argparse.ArgumentParser) -> None:
+def _policy_words(parser: argparse.ArgumentParser, limit: int) -> None:
     parser.add_argument("--epsilon", type=_number, default=0.01, help="share of random actions (0.01)")
-    parser.add_argument("--seed", type=int, default=1_000_000, help="of the episodes")
-    parser.add_argument("--max-steps", type=int, default=None, help="the most steps of one episode")
+    parser.add_argument("--seed", type=_number, default=1_000_000, help="of the episodes (1000000)")
+    parser.add_argument("--max-steps", type=_number, default=limit, help=f"the most steps of one episode ({limit})")
 
 
 def _train(words: argparse.Namespace) -> int:
@@ -104,10 +109,9 @@ def _train(words: argparse.Namespace) -> int:
     from headrace.training import train
 
     _reuse_compiled_programs()
-    every = None if words.checkpoint_every is None else int(words.checkpoint_every)
     done = train(
         words.variant, words.env, seed=words.seed, steps=words.steps, settings=words.settings, out=words.out,
-        engine=words.engine, form=words.form, sinks=words.sinks, checkpoint_every=every,
+        engine=words.engine, form=words.form, sinks=words.sinks, checkpoint_every=words.checkpoint_every,
         progress=for_terminal(words.quiet),
     )  # fmt: skip
     result = {
@@ -142,12 +146,12 @@ def _reuse_compiled_programs() -> None:
 
 
 def _evaluate(words: argparse.Namespace) -> int:
-    from headrace.evaluation import MAX_STEPS, evaluate
+    from headrace.evaluation import evaluate
 
+    _reuse_compiled_programs()
     found = evaluate(
-        words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed,
-        max_steps=words.max_steps or MAX_STEPS,
-    )  # fmt: skip
+        words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps
+    )
     returns = found.returns
     result = {
         "run": words.run,
@@ -170,7 +174,8 @@ def _evaluate(words: argparse.Namespace) -> int:
 def _play(words: argparse.Namespace) -> int:
     from headrace.evaluation import play
 
-    found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps or 1000)
+    _reuse_compiled_programs()
+    found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps)
     episode = found.episodes[0]
     result = {"out": words.out, "return": episode.episode_return, "length": episode.length, "step": found.step}
     _print(words, result, f"{words.out}: return {episode.episode_return:g} in {episode.length:,} steps")

@@ -10,12 +10,11 @@ import numpy as np
 
 from headrace.envs.registry import Hosted
 from headrace.errors import BadSetting, HeadraceError
-from headrace.files import write_atomically
-from headrace.run import Run, run_of
+from headrace.files import storage_errors, write_atomically
+from headrace.run import Run, run_of, whole
 from headrace.store import RunFolder
 from headrace.stream import Episode
 
-MAX_STEPS = 27_000  # of one episode: half an hour of play at 15 decisions a second
 PICTURES_PER_SECOND = 15
 
 
@@ -33,37 +32,38 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    path: str | Path, *, episodes: int = 30, epsilon: float = 0.01, seed: int = 1_000_000, max_steps: int = MAX_STEPS
+    path: str | Path, *, episodes: float = 30, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 27_000
 ) -> Evaluation:
     """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written."""
-    if episodes < 1:
-        raise BadSetting(f"episodes must be >= 1, got {episodes}")
+    count, limit = whole("episodes", episodes, 1, 1_000_000), whole("max_steps", max_steps, 1)
     env, policy, step = _load(path, epsilon, seed)
-    played = [episode for episode, _ in _episodes(env, policy, seed, episodes, max_steps)]
-    return Evaluation(step, epsilon, played, sum(e.length >= max_steps for e in played))
+    played = list(_episodes(env, policy, int(seed), count, limit))
+    return Evaluation(step, epsilon, [episode for episode, _ in played], sum(cut for _, cut in played))
 
 
 def play(
-    path: str | Path, out: str | Path, *, epsilon: float = 0.01, seed: int = 1_000_000, max_steps: int = 1_000
+    path: str | Path, out: str | Path, *, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 1_000
 ) -> Evaluation:
     """Plays one episode and writes it as an animated picture (.gif, .webp or .png)."""
     if Path(out).suffix.lower() not in (".gif", ".webp", ".png"):
         raise BadSetting(f"a video's name must end in .gif, .webp or .png, got {str(out)!r}")
+    limit = whole("max_steps", max_steps, 1)
     env, policy, step = _load(path, epsilon, seed)
     frames: list[np.ndarray] = []
-    played = [episode for episode, _ in _episodes(env, policy, seed, 1, max_steps, frames)]
+    episode, cut = next(_episodes(env, policy, int(seed), 1, limit, frames))
     _write_animation(frames, Path(out))
-    return Evaluation(step, epsilon, played, sum(e.length >= max_steps for e in played))
+    return Evaluation(step, epsilon, [episode], int(cut))
 
 
-def _load(path: str | Path, epsilon: float, seed: int) -> tuple[Any, Any, int]:
+def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, int]:
     if not 0 <= epsilon <= 1:
         raise BadSetting(f"epsilon must be between 0 and 1, got {epsilon}")
+    seed = whole("seed", seed, 0, 2**31 - 1_000_001)  # an episode's seed is this one and its number
     folder = RunFolder.read(path)
     checkpoint = folder.latest()
     if checkpoint is None:
         raise HeadraceError(f"{path} has no checkpoint yet: train it for a while first")
-    from headrace.engines.reference.engine import FrozenPolicy
+    from headrace.engines.reference.frozen import FrozenPolicy
 
     run = run_of(folder.identity)
     env = host_of(run)
@@ -77,7 +77,8 @@ def host_of(run: Run) -> Any:
 
 def _episodes(
     env: Any, policy: Any, seed: int, count: int, max_steps: int, frames: list[np.ndarray] | None = None
-) -> Iterator[tuple[Episode, int]]:
+) -> Iterator[tuple[Episode, bool]]:
+    """Each episode, and whether it was stopped at the limit of steps."""
     for number in range(count):
         obs, total, length, last = env.reset(seed + number), 0.0, 0, False
         while not last and length < max_steps:
@@ -86,7 +87,7 @@ def _episodes(
             timestep = env.step(policy(obs))
             obs, last = timestep.obs, bool(timestep.last)
             total, length = total + float(timestep.reward), length + 1
-        yield Episode(length, total, length), number
+        yield Episode(length, total, length), not last
 
 
 def _write_animation(frames: list[np.ndarray], out: Path) -> None:
@@ -99,5 +100,6 @@ def _write_animation(frames: list[np.ndarray], out: Path) -> None:
     data = BytesIO()
     duration = 1000 // PICTURES_PER_SECOND
     pictures[0].save(data, kind, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, data.getvalue())

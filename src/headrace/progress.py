@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import sys
 import time
 from typing import IO, Any, Protocol
 
 from headrace.agents import name_of
-from headrace.curve import step_label
 
 RENEW_SECONDS = 0.2
 
@@ -60,15 +60,22 @@ class Line:
         if now - self._shown_at < RENEW_SECONDS and step < run.steps:
             return
         self._shown_at = now
-        self._write(line(run, step, rate, mean_return, self._means))
+        self._write(line(run, step, rate, mean_return, self._means, self._width()))
 
     def close(self) -> None:
         self._write("")
 
     def _write(self, text: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        self.stream.write("\r\x1b[K" + text[:width])
+        self.stream.write("\r\x1b[K" + text[: self._width()])
         self.stream.flush()
+
+    def _width(self) -> int:
+        """Columns that can be written without the terminal's starting a new line."""
+        try:
+            columns = os.get_terminal_size(self.stream.fileno()).columns
+        except (OSError, ValueError):
+            columns = 0
+        return (columns or shutil.get_terminal_size().columns) - 1
 
 
 def for_terminal(quiet: bool = False) -> Progress:
@@ -76,20 +83,46 @@ def for_terminal(quiet: bool = False) -> Progress:
     return Silent() if quiet or not sys.stderr.isatty() else Line(sys.stderr)
 
 
-def line(run: Any, step: int, rate: float, mean_return: float, means: dict[str, float]) -> str:
-    """The whole state of a run in one line, the most wanted first."""
-    words = [
-        f"{name_of(run.agent)} {run.env.name} seed {run.seed}",
-        f"{step_label(step)}/{step_label(run.steps)} ({step / run.steps:.0%})",
+def line(run: Any, step: int, rate: float, mean_return: float, means: dict[str, float], width: int) -> str:
+    """As much of a run's state as fits into `width`: how far, how fast, how well; then which run; then its losses."""
+    wanted = [
+        f"{_steps(step)}/{_steps(run.steps)} {100 * step // run.steps}%",
         f"{rate:,.0f} steps/s" if rate > 0 else "compiling",
         f"{_clock((run.steps - step) / rate)} left" if rate > 0 else "",
         f"return {_number(mean_return)}",
-        *(f"{label} {_number(means[key])}" for key, label in _SHOWN if key in means),
+        *(f"{label} {_number(means[key])}" for key, label in _WANTED if key in means),
     ]
+    name = name_of(run.agent)
+    titles = (f"{name} {run.env.name} seed {run.seed}", f"{name} {run.env.name}", name, "")
+    words = next(words for title in titles if _fits(words := [title, *wanted], width) or not title)
+    for key, label in _MORE:
+        if key in means and _fits(more := [*words, f"{label} {_number(means[key])}"], width):
+            words = more
+    return _joined(words)
+
+
+_WANTED = (("epsilon", "eps"),)
+_MORE = (("td_error", "|td|"), ("aux_loss", "aux"), ("q", "q"))
+
+
+def _joined(words: list[str]) -> str:
     return "  ".join(word for word in words if word)
 
 
-_SHOWN = (("epsilon", "eps"), ("td_error", "|td|"), ("q", "q"), ("aux_loss", "aux"))
+def _fits(words: list[str], width: int) -> bool:
+    return len(_joined(words)) <= width
+
+
+def _steps(steps: int) -> str:
+    """950, 24.5k, 245k, 1.23M, 5M: three digits, never rounded up."""
+    for unit, letter in ((1_000_000, "M"), (1_000, "k")):
+        if steps >= unit:
+            decimals = 3 - len(str(steps // unit))
+            shown = (
+                f"{steps * 10**decimals // unit / 10**decimals:.{decimals}f}" if decimals > 0 else f"{steps // unit}"
+            )
+            return (shown.rstrip("0").rstrip(".") if decimals > 0 else shown) + letter
+    return str(steps)
 
 
 def _number(value: float) -> str:

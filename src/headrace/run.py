@@ -44,7 +44,8 @@ class Run:
 
     def stream(self) -> Stream:
         """A stream that has not begun yet."""
-        from headrace.engines.reference.engine import CompiledStream, ReferenceEngine
+        from headrace.engines.reference.compiled import CompiledStream
+        from headrace.engines.reference.engine import ReferenceEngine
 
         if self.form == "compiled":
             return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
@@ -79,14 +80,15 @@ def make_run(
     return Run(
         agent=tweak(found, *(s for s in settings if not s.startswith("env."))),
         env=replace(place, rules=tweak(place.rules, *for_env)),
-        seed=_whole("seed", seed, 0, 2**31 - 1),
-        steps=_whole("steps", steps, 1, 2**31 - 16),
+        seed=whole("seed", seed, 0),
+        steps=whole("steps", steps, 1, 2**31 - 16),
         engine=_one_of("engine", engine, ENGINES),
         form=_one_of("form", form, FORMS),
     )
 
 
-def _whole(what: str, value: float, low: int, high: int) -> int:
+def whole(what: str, value: float, low: int, high: int = 2**31 - 1) -> int:
+    """The number as an int; an error where it is not a whole one from `low` to `high`."""
     if value != value or value in (float("inf"), float("-inf")) or int(value) != value or not low <= value <= high:
         raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {value!r}")
     return int(value)

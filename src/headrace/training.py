@@ -7,7 +7,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,11 +17,11 @@ import numpy as np
 from headrace.agents import Agent, name_of
 from headrace.curve import learning_curve
 from headrace.envs.registry import Environment
-from headrace.errors import BadSetting, CheckpointDamaged, Diverged, HeadraceError
-from headrace.manifest import commit, machine_facts
+from headrace.errors import CheckpointDamaged, Diverged, HeadraceError, unknown
+from headrace.manifest import FILE, commit, machine_facts
 from headrace.progress import Progress, Silent
-from headrace.run import Run, make_run
-from headrace.sinks import open_sinks
+from headrace.run import Run, make_run, whole
+from headrace.sinks import SINKS, Sink, open_sinks
 from headrace.store import RunFolder, RunWriter, Score, score
 
 LOG_EVERY = 1000  # steps between two rows of metrics
@@ -49,31 +50,44 @@ def train(
     engine: str = "auto",
     form: str = "auto",
     sinks: Sequence[str] = (),
-    checkpoint_every: int | None = None,
+    checkpoint_every: float | None = None,
     checkpoint_seconds: float = 60.0,
     progress: Progress | None = None,
 ) -> Trained:
     """Trains an agent in an environment, or continues exactly where an earlier call of the same run stopped."""
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
-    if checkpoint_every is not None and checkpoint_every < 1:
-        raise BadSetting(f"checkpoint_every must be >= 1 steps, got {checkpoint_every}")
+    every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
     run.spec()  # an environment that cannot be had is said before anything is written
-    return train_run(run, out, sinks, _Pace(checkpoint_every, checkpoint_seconds), progress or Silent())
+    _require(sinks)
+    return train_run(run, out, sinks, _Pace(every, checkpoint_seconds), progress or Silent())
+
+
+def _require(sinks: Sequence[str]) -> None:
+    """A sink that cannot be had is said before anything is written."""
+    for name in sinks:
+        if name not in SINKS:
+            raise unknown("sink", name, SINKS)
+        if find_spec(SINKS[name].package) is None:
+            raise HeadraceError(f"the sink {name!r} needs a package that is missing: pip install 'headrace[{name}]'")
 
 
 def train_run(run: Run, out: str | Path, sinks: Sequence[str], pace: _Pace, progress: Progress) -> Trained:
     path = Path(out) / run.name
     details = {"agent": name_of(run.agent), "machine": machine_facts(), "commit": commit()}
-    with ExitStack() as stack:
-        folder = stack.enter_context(RunFolder.open(path, run.identity(), details))
-        if folder.status == "finished":
-            return Trained(path, "finished", run.steps, score(folder.metrics()), did_nothing=True)
-        if folder.status == "diverged":
-            raise Diverged(folder.manifest["diverged"]["quantity"], folder.manifest["diverged"]["step"])
-        outlets = open_sinks(sinks, run.name, path, run.identity())
-        for outlet in outlets:
-            stack.callback(outlet.close)
-        return _Training(run, folder, outlets, pace, progress).go()
+    if (path / FILE).is_file() and (found := RunFolder.read(path)).identity == run.identity():
+        if ended := _ended(found):  # found out by reading alone: not even a time stamp changes
+            return ended
+    with RunFolder.open(path, run.identity(), details) as folder:
+        return _ended(folder) or _Training(run, folder, sinks, pace, progress).go()
+
+
+def _ended(folder: RunFolder) -> Trained | None:
+    """What there is to say of a run that has nothing left to do."""
+    if folder.status == "diverged":
+        raise Diverged(folder.manifest["diverged"]["quantity"], folder.manifest["diverged"]["step"])
+    if folder.status == "finished":
+        return Trained(folder.path, "finished", folder.identity["steps"], score(folder.metrics()), did_nothing=True)
+    return None
 
 
 class _Pace:
@@ -97,28 +111,35 @@ class _Pace:
 
 
 class _Training:
-    def __init__(self, run: Run, folder: RunWriter, sinks: Sequence[Any], pace: _Pace, progress: Progress) -> None:
-        self.run, self.folder, self.sinks, self.pace, self.progress = run, folder, sinks, pace, progress
+    def __init__(self, run: Run, folder: RunWriter, sinks: Sequence[str], pace: _Pace, progress: Progress) -> None:
+        self.run, self.folder, self.pace, self.progress = run, folder, pace, progress
+        self.sink_names, self.sinks = sinks, list[Sink]()
         self.stream = run.stream()
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.speed = _Speed()
 
     def go(self) -> Trained:
-        self._start()
         try:
             with _signals() as stopped:
+                self._start()
                 while self.stream.step < self.run.steps and not stopped():
                     self._chunk()
-            self._save()
+                self._save()
+                return self._end()
         except Diverged as error:
-            self.folder.set_status("diverged", diverged={"quantity": error.quantity, "step": error.step})
+            self._record("diverged", diverged={"quantity": error.quantity, "step": error.step})
             raise
         except Exception as error:
-            self.folder.set_status("failed", cause=f"{type(error).__name__}: {error}")
+            self._record("failed", cause=f"{type(error).__name__}: {error}")
             raise
         finally:
             self.progress.close()
-        return self._end()
+            for sink in self.sinks:
+                sink.close()
+
+    def _record(self, status: str, **details: Any) -> None:
+        with suppress(HeadraceError):  # on a full disk; the error that ended the run is the one to show
+            self.folder.set_status(status, **details)
 
     def _start(self) -> None:
         self.progress.say("preparing")
@@ -132,7 +153,12 @@ class _Training:
             self.recent.extend(self.folder.episodes()["return"][-RECENT:])
             self.progress.notice(f"continuing from step {checkpoint.step:,}")
         self.pace.saved(self.stream.step)
-        self.speed.start(self.stream.step)
+        self.speed.start(self.stream.step, sum(self.folder.speed()["seconds"][-1:]))
+        self._open_sinks(self.stream.step)
+
+    def _open_sinks(self, step: int) -> None:
+        run, path = self.run, self.folder.path
+        self.sinks = open_sinks(self.sink_names, run.name, path, run.identity(), step, self.progress.notice)
 
     def _restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
         try:
@@ -202,16 +228,16 @@ def final_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 class _Speed:
-    """Steps per second, over the last second or so and without the time that compilation took."""
+    """Steps per second, over the last chunks and without the time that compilation took; seconds of the whole run."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, int]] = deque(maxlen=12)
         self.seconds = 0.0
         self.rate = float("nan")
 
-    def start(self, step: int) -> None:
+    def start(self, step: int, seconds_before: float) -> None:
         self._marks.append((time.monotonic(), step))
-        self._began = time.monotonic()
+        self._began, self.seconds = time.monotonic() - seconds_before, seconds_before
 
     def reached(self, step: int) -> None:
         now = time.monotonic()

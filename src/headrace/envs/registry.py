@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -77,8 +78,9 @@ class Environment:
         return {"name": self.name, "rules": to_json(self.rules)}
 
     def compiled(self) -> CompiledEnv:
+        """The environment as pure JAX functions: one object for equal values, so that its programs compile once."""
         family, member = self._place
-        return family.compiled(member, self.rules)
+        return _shared(family.compiled, member, self.rules)
 
     def host(self) -> HostEnv:
         """The environment as Python steps it: the original package."""
@@ -89,6 +91,11 @@ class Environment:
                 f"pip install 'headrace[{family.host_package}]' (or use the compiled form)"
             )
         return family.host(member, self.rules)
+
+
+@cache
+def _shared(compiled: Callable[[str, Any], CompiledEnv], member: str, rules: Part) -> CompiledEnv:
+    return compiled(member, rules)
 
 
 def names() -> list[str]:
@@ -110,16 +117,22 @@ def make(name: str, form: str = "host") -> Any:
     return found.compiled() if form == "compiled" else found.host()
 
 
+@cache
+def _programs(env: CompiledEnv) -> tuple[Callable[..., Any], ...]:
+    import jax
+
+    def step(state: Any, action: Any, key: Any, count: Any) -> Any:
+        return env.step(state, action, jax.random.fold_in(key, count))
+
+    return jax.random.key, jax.jit(env.init), jax.jit(step)
+
+
 class Hosted:
     """A compiled environment stepped from Python, one step at a time."""
 
     def __init__(self, env: CompiledEnv) -> None:
-        import jax
-
         self._env, self.spec = env, env.spec
-        self._init = jax.jit(env.init)
-        self._step = jax.jit(lambda state, action, key, n: env.step(state, action, jax.random.fold_in(key, n)))
-        self._make_key = jax.random.key
+        self._make_key, self._init, self._step = _programs(env)
 
     def reset(self, seed: int) -> np.ndarray:
         self._key, self._taken = self._make_key(seed), 0

@@ -94,7 +94,7 @@ def epsilon(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
 def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: Draws) -> Choice:
     """A random action with probability eps, else the best one. A random draw of the best one counts as greedy."""
     best = jnp.argmax(q_values(layout, params, obs)).astype(jnp.int32)
-    any_action = jnp.minimum((draws.action * layout.n_actions).astype(jnp.int32), layout.n_actions - 1)
+    any_action = jnp.minimum((draws.action * layout.actions).astype(jnp.int32), layout.actions - 1)
     action = jnp.where(draws.explore < eps, any_action, best)
     return Choice(action, action == best)
 

@@ -21,15 +21,25 @@ NEGATIVE_SLOPE = 0.01
 
 @dataclass(frozen=True)
 class Layout:
-    """The network of an agent in an environment: fixed for the life of a compiled program."""
+    """The network of an agent in an environment: fixed for the life of a compiled program.
+
+    Streams of different environments share a program by having room for the largest: of `n_actions` outputs only the
+    first `actions` stand for actions, a number that may be traced. Room that is not used stays exactly zero.
+    """
 
     network: Conv | Mlp
     observation_shape: tuple[int, ...]
     n_actions: int
+    actions: Any
+
+
+jax.tree_util.register_dataclass(
+    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions"]
+)
 
 
 def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Layout:
-    return Layout(fit(agent.network, observation_shape), observation_shape, n_actions)
+    return Layout(fit(agent.network, observation_shape), observation_shape, n_actions, n_actions)
 
 
 def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
@@ -133,9 +143,10 @@ def _(network: Mlp, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array
 
 
 def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
-    """Q(s, .): the encoder, the projection with LayerNorm and LeakyReLU, the head."""
+    """Q(s, .): the encoder, the projection with LayerNorm and LeakyReLU, the head; -inf where there is no action."""
     z = encode(layout.network, modules["encoder"], obs).reshape(-1)
-    return dense(modules["head"][0], activate(dense(modules["projection"][0], z)))
+    q = dense(modules["head"][0], activate(dense(modules["projection"][0], z)))
+    return jnp.where(jnp.arange(layout.n_actions) < layout.actions, q, -jnp.inf)
 
 
 def project(projection: list[Layer], z: jax.Array) -> jax.Array:

@@ -129,6 +129,7 @@ def advance(setting: Setting, layout: Layout, state: StreamState, timestep: Time
         greedy=state.choice.greedy,
     )
     draws = draw_step(setting.agent, step_keys(setting, state.agent.step).agent)
+    eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
     agent, learnt = learn(setting.agent, layout, state.agent, transition, draws)
 
     restarted, first_obs = _observe(obs_scale, timestep.obs)
@@ -142,14 +143,14 @@ def advance(setting: Setting, layout: Layout, state: StreamState, timestep: Time
         choice=_choose(setting, layout, agent, obs),
         episode_return=jnp.where(timestep.last, 0, finished.episode_return),
         episode_length=jnp.where(timestep.last, 0, finished.episode_length),
-        tally=_counted(state.tally, learnt, agent.step),
+        tally=_counted(state.tally, learnt._replace(always={**learnt.always, "epsilon": eps}), agent.step),
     )
     return after, finished
 
 
 def empty_tally(setting: Setting, layout: Layout) -> Tally:
     learnt = jax.eval_shape(lambda: _example_learnt(setting, layout))
-    sums, aux_sums = jax.tree.map(lambda _: jnp.float32(0), (learnt.always, learnt.aux))
+    sums, aux_sums = jax.tree.map(lambda _: jnp.float32(0), ({**learnt.always, "epsilon": 0.0}, learnt.aux))
     return Tally(jnp.int32(0), jnp.int32(0), sums, aux_sums, jnp.int32(-1), jnp.int32(-1))
 
 
@@ -162,6 +163,30 @@ def _example_learnt(setting: Setting, layout: Layout) -> Learnt:
 def quantities(tally: Tally) -> list[str]:
     """Names of the quantities whose finiteness is watched, in the order of `bad_quantity`."""
     return [*sorted(tally.sums), *sorted(tally.aux_sums)]
+
+
+def trouble_in(tally: Tally) -> tuple[str, int] | None:
+    """The first quantity that was not finite and the step it happened at, if any."""
+    step = int(tally.bad_step)
+    return None if step < 0 else (quantities(tally)[int(tally.bad_quantity)], step)
+
+
+def report(tally: Tally) -> tuple[dict[str, float], Tally]:
+    """Means over the steps counted, those of the auxiliary over the steps on which it learnt; and an empty tally."""
+    host = jax.device_get(tally)
+    cleared = jax.tree.map(jnp.zeros_like, tally)._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
+    return means(host), cleared
+
+
+def means(tally: Tally) -> dict[str, float]:
+    steps, active = int(tally.steps), int(tally.active_steps)
+    always = {name: _ratio(total, steps) for name, total in sorted(tally.sums.items())}
+    beside = {name: _ratio(total, active) for name, total in sorted(tally.aux_sums.items())}
+    return {**always, **beside, **({"aux_active": _ratio(active, steps)} if beside else {})}
+
+
+def _ratio(total: Any, count: int) -> float:
+    return float(total) / count if count else float("nan")
 
 
 def _counted(tally: Tally, learnt: Learnt, step: jax.Array) -> Tally:

@@ -21,7 +21,7 @@ LEFT, UP, RIGHT, DOWN = 1, 2, 3, 4
 
 _CELLS = np.arange(10, dtype=np.int32)
 _ROWS = np.arange(1, LANES + 1, dtype=np.int32)
-_BEFORE = np.tri(LANES, k=-1, dtype=bool)  # [i, j]: lane j comes before lane i; a sum over it fuses, a cumsum does not
+_BEFORE = np.tri(LANES, k=-1, dtype=bool)  # [i, j]: lane j comes before lane i
 
 
 class Draws(NamedTuple):

@@ -10,6 +10,7 @@ and sixth surfacing lower it from 5 to 2) the spawn interval is at least 15 (it 
 surfacing): the elder has moved twice before the younger is spawned, and stays at least a cell ahead. Afterwards m is
 constant, and a lead of at least one step is kept: same cell, other timer. So a cell has room for one enemy per value
 of the move timer, and of those in a cell the first in the package's list, the oldest, has the lowest move timer.
+One that swims into a bullet finds no other enemy there, which the bullet would have hit: it is the one to be removed.
 
 *The player's bullets.* They are fired at least 5 steps apart and leave the board within 9 steps of being fired: at most
 two exist. They are as fast as the player, who stands still to fire, so a bullet stays ahead of the player and of every

@@ -1,0 +1,201 @@
+"""Many streams in one compiled program: each with its own weights, environment, normalisers, seed and numbers.
+
+The agents must be made of the same parts; their numbers may differ. The games of a suite differ in channels and
+actions: every stream is given room for the most, and what a game does not use stays exactly zero.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from headrace.agents import Agent
+from headrace.engines.reference.arrays import from_named_arrays, named_arrays
+from headrace.engines.reference.compiled import BUFFER, Log, start_stream
+from headrace.engines.reference.networks import Layout, layout_of
+from headrace.engines.reference.stream import (
+    Setting,
+    StreamState,
+    Tally,
+    advance,
+    begin,
+    make_setting,
+    means,
+    step_keys,
+    trouble_in,
+)
+from headrace.engines.reference.trees import Tree
+from headrace.envs.base import CompiledEnv, TimeStep
+from headrace.errors import BadSetting
+from headrace.stream import Episode
+
+
+class Group:
+    """The streams of a fleet that share a game: one block of rows."""
+
+    def __init__(self, env: CompiledEnv, layout: Layout, settings: Setting, rows: slice) -> None:
+        self.env, self.layout, self.settings, self.rows = env, layout, settings, rows
+
+    def start(self, settings: Setting) -> tuple[Tree, StreamState]:
+        return jax.vmap(functools.partial(start_stream, self.layout, self.env))(settings)
+
+    def step(self, state: Tree, actions: jax.Array, keys: jax.Array) -> tuple[Tree, TimeStep]:
+        return jax.vmap(self.env.step)(state, actions[self.rows], keys[self.rows])
+
+    def templates(self) -> tuple[Tree, StreamState]:
+        one = jax.tree.map(lambda x: x[0], self.settings)
+        return jax.eval_shape(functools.partial(start_stream, self.layout, self.env), one)
+
+
+class Fleet:
+    """Streams that advance together. Streams of one game must stand next to each other."""
+
+    def __init__(self, agents: Sequence[Agent], envs: Sequence[CompiledEnv], seeds: Sequence[int], steps: int) -> None:
+        if len({jax.tree.structure(agent) for agent in agents}) != 1:
+            raise BadSetting("the agents of a fleet must be made of the same parts; only their numbers may differ")
+        self.size = len(agents)
+        each = [make_setting(agent, seed, steps) for agent, seed in zip(agents, seeds, strict=True)]
+        self.settings = jax.tree.map(lambda *xs: jnp.stack([jnp.asarray(x) for x in xs]), *each)
+        self.groups = _groups(agents[0], envs, self.settings)
+        self.layout = _roomiest(agents[0], self.groups)
+        self._run = jax.jit(self._advance_all, donate_argnums=(1, 2))
+        self._states: tuple[tuple[Tree, ...], StreamState] | None = None
+
+    @property
+    def step(self) -> int:
+        return int(self._begun()[1].agent.step[0])
+
+    def begin(self) -> None:
+        """Every stream as it would begin alone, with room for the largest game."""
+        started = [jax.jit(group.start)(group.settings) for group in self.groups]
+        padded = [self._with_room(state) for _, state in started]
+        state = jax.tree.map(lambda *xs: jnp.concatenate(xs), *padded)
+        self._states = tuple(env_state for env_state, _ in started), state
+
+    def run(self, n: int) -> list[list[Episode]]:
+        """Takes n <= 1,000 steps in every stream; returns the episodes that ended, stream by stream."""
+        before = self.step
+        env_states, state, log = self._run(self.settings, *self._begun(), n)
+        self._states = env_states, state
+        ended, returns, lengths = (np.asarray(x) for x in log)
+        found: list[list[Episode]] = [[] for _ in range(self.size)]
+        for i, stream in zip(*np.nonzero(ended[:n]), strict=True):
+            found[stream].append(Episode(before + int(i) + 1, float(returns[i, stream]), int(lengths[i, stream])))
+        return found
+
+    def report(self) -> list[dict[str, float]]:
+        """Means since the last report, stream by stream."""
+        env_states, state = self._begun()
+        tally: Tally = jax.device_get(state.tally)
+        cleared = jax.tree.map(jnp.zeros_like, state.tally)._replace(
+            bad_step=state.tally.bad_step, bad_quantity=state.tally.bad_quantity
+        )
+        self._states = env_states, state._replace(tally=cleared)
+        return [means(_row(tally, i)) for i in range(self.size)]
+
+    def trouble(self) -> dict[int, tuple[str, int]]:
+        """The streams in which a quantity was not finite: which one, and at which step."""
+        tally: Tally = jax.device_get(self._begun()[1].tally)
+        found = {i: trouble_in(_row(tally, i)) for i in range(self.size)}
+        return {i: trouble for i, trouble in found.items() if trouble is not None}
+
+    def save(self) -> list[dict[str, np.ndarray]]:
+        """Each stream as it would have saved itself alone."""
+        env_states, state = jax.device_get(self._begun())
+        saved = []
+        for group, env_state in zip(self.groups, env_states, strict=True):
+            _, template = group.templates()
+            for i, row in enumerate(range(*group.rows.indices(self.size))):
+                mine = jax.tree.map(lambda like, x, row=row: _cut(x[row], like.shape), template, state)
+                env_mine = jax.tree.map(lambda x, i=i: x[i], env_state)
+                saved.append({**named_arrays("stream", mine), **named_arrays("env", env_mine)})
+        return saved
+
+    def restore(self, saved: Sequence[dict[str, np.ndarray]]) -> None:
+        env_states, states = [], []
+        for group in self.groups:
+            env_template, template = group.templates()
+            mine = saved[group.rows]
+            env_states.append(_stack([from_named_arrays("env", env_template, arrays) for arrays in mine]))
+            states.append(self._with_room(_stack([from_named_arrays("stream", template, a) for a in mine])))
+        self._states = tuple(env_states), jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
+
+    def _begun(self) -> tuple[tuple[Tree, ...], StreamState]:
+        if self._states is None:
+            raise RuntimeError("begin() or restore(...) comes before anything else")
+        return self._states
+
+    def _with_room(self, state: StreamState) -> StreamState:
+        blank = jnp.zeros(self.layout.observation_shape, jnp.float32)
+        one = jax.tree.map(lambda x: x[0], self.settings)
+        fixed = Layout(self.layout.network, self.layout.observation_shape, self.layout.n_actions, 1)
+        template = jax.eval_shape(functools.partial(begin, one, fixed), blank)
+        return jax.tree.map(lambda like, x: _widened(x, (x.shape[0], *like.shape)), template, state)
+
+    def _advance_all(
+        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
+    ) -> tuple[tuple[Tree, ...], StreamState, Log]:
+        def one(i: Any, carry: tuple[Any, StreamState, Log]) -> tuple[Any, StreamState, Log]:
+            env_states, state, log = carry
+            keys = jax.vmap(step_keys)(settings, state.agent.step).env
+            stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
+            timestep = _joined([t for _, t in stepped], self.layout.observation_shape)
+            state, finished = jax.vmap(advance)(settings, self.layout, state, timestep)
+            log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
+            return tuple(s for s, _ in stepped), state, log
+
+        room = (BUFFER, self.size)
+        log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
+        return jax.lax.fori_loop(0, n, one, (env_states, state, log))
+
+
+def _groups(agent: Agent, envs: Sequence[CompiledEnv], settings: Setting) -> list[Group]:
+    names = [env.spec.name for env in envs]
+    starts = [i for i in range(len(names)) if i == 0 or names[i] != names[i - 1]]
+    if len(starts) != len(set(names)):
+        raise BadSetting(f"streams of one game must stand next to each other, got {names}")
+    groups = []
+    for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
+        env, rows = envs[start], slice(start, end)
+        layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions)
+        groups.append(Group(env, layout, jax.tree.map(lambda x, rows=rows: x[rows], settings), rows))
+    return groups
+
+
+def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:
+    """A layout with room for every group's, and how many actions each stream really has."""
+    shapes = np.array([group.layout.observation_shape for group in groups])
+    n_actions = max(group.layout.n_actions for group in groups)
+    counts = [group.layout.n_actions for group in groups for _ in range(group.rows.stop - group.rows.start)]
+    wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions)
+    return Layout(wide.network, wide.observation_shape, n_actions, jnp.array(counts, jnp.int32))
+
+
+def _joined(timesteps: list[TimeStep], observation_shape: tuple[int, ...]) -> TimeStep:
+    def image(x: jax.Array) -> jax.Array:
+        return _widened(x, (x.shape[0], *observation_shape))
+
+    wide = [t._replace(obs=image(t.obs), successor=image(t.successor)) for t in timesteps]
+    return TimeStep(*(jnp.concatenate(xs) for xs in zip(*wide, strict=True)))
+
+
+def _widened(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """`x` with zeros behind it on every axis, up to the shape."""
+    return x if x.shape == shape else jnp.pad(x, [(0, to - now) for now, to in zip(x.shape, shape, strict=True)])
+
+
+def _cut(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return x[tuple(slice(n) for n in shape)]
+
+
+def _row(tree: Tree, i: int) -> Tree:
+    return jax.tree.map(lambda x: x[i], tree)
+
+
+def _stack(trees: list[Tree]) -> Tree:
+    return jax.tree.map(lambda *xs: jnp.stack(xs), *trees)

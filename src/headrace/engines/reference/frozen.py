@@ -1,0 +1,51 @@
+"""An agent that no longer learns: parameters and normaliser of a saved stream, neither of which changes any more."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from headrace.agents import Agent
+from headrace.engines.reference.agent import act, draw_step
+from headrace.engines.reference.engine import ReferenceEngine
+from headrace.engines.reference.networks import Layout, Modules, encode
+from headrace.engines.reference.stream import Setting, step_keys
+from headrace.envs.base import EnvSpec
+from headrace.normalize import Moments, standardised
+
+
+class FrozenPolicy:
+    """Parameters and normaliser of a saved stream, neither of which changes any more."""
+
+    def __init__(self, agent: Agent, spec: EnvSpec, arrays: dict[str, np.ndarray], *, eps: float, seed: int) -> None:
+        engine = ReferenceEngine(agent, spec, seed=seed, steps=1)
+        engine.restore(arrays)
+        state = engine._begun()
+        self.layout, self.setting, self.eps = engine.layout, engine.setting, eps
+        self.params, self.scale = state.agent.params, state.obs_scale
+        self._taken = 0
+
+    def __call__(self, obs: np.ndarray) -> int:
+        self._taken += 1
+        return int(_frozen_action(self.setting, self.layout, self.params, self.scale, obs, self.eps, self._taken))
+
+    def latent(self, obs: np.ndarray) -> np.ndarray:
+        """The encoder's output for an observation, flattened."""
+        return np.asarray(_frozen_latent(self.layout, self.params, self.scale, obs))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _frozen_action(
+    setting: Setting, layout: Layout, params: Modules, scale: Moments, obs: Any, eps: Any, count: Any
+) -> jax.Array:
+    draws = draw_step(setting.agent, step_keys(setting, count).agent)
+    return act(layout, params, standardised(scale, obs, jnp), eps, draws).action
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _frozen_latent(layout: Layout, params: Modules, scale: Moments, obs: Any) -> jax.Array:
+    return encode(layout.network, params["encoder"], standardised(scale, obs, jnp)).reshape(-1)
