@@ -1,0 +1,35 @@
+# `make demo` and `make test` do all set-up themselves; `make setup` alone leaves everything in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test setup lint fast-test long-test lock clean
+
+demo: setup
+	$(BIN)/python examples/demo.py
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+long-test: setup
+	$(BIN)/python -m pytest -n 2 -m long
+
+setup: .venv/ready
+
+.venv/ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"headrace needs Python 3.11 or newer, {sys.executable} is {v[0]}.{v[1]}: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+# Needs uv. The lock names exact versions for every platform and Python that headrace supports.
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate --output-file requirements.lock
+
+clean:
+	rm -rf .venv
