@@ -75,7 +75,9 @@ def test_long_lines_keep_their_ends():
 
 @pytest.mark.parametrize("series", [[], [("qrc", [], [])], [("qrc", [1000, 2000], [np.nan, np.nan])]])
 def test_a_run_without_an_episode_says_so(series, tmp_path):
-    assert [text.get_text() for text in axes_of(series).texts] == ["no episode has finished yet"]
+    axes = axes_of(series)
+    assert [text.get_text() for text in axes.texts] == ["no episode has finished yet"]
+    assert [*axes.get_xticks(), *axes.get_yticks()] == []
     learning_curve(series, tmp_path / "curve.png", "young")
 
 

@@ -244,33 +244,42 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
         opened(tmp_path / "file")
 
 
+def fsynced_path(opened_file: int) -> str:
+    return os.readlink(f"/proc/self/fd/{opened_file}")
+
+
+def noted(patch: pytest.MonkeyPatch) -> list[str]:
+    """A list that grows with each call that makes something durable, visible or absent."""
+    done: list[str] = []
+
+    def note(name, path_of):
+        call = getattr(os, name)
+
+        def wrapped(*arguments):
+            done.append(f"{name} {Path(path_of(*arguments)).name}")
+            return call(*arguments)
+
+        patch.setattr(os, name, wrapped)
+
+    note("fsync", fsynced_path)
+    note("replace", lambda _, target: target)
+    note("unlink", lambda path: path)
+    return done
+
+
 def test_nothing_is_relied_on_before_it_is_durable(tmp_path, monkeypatch):
-    """Rows reach the disk before the checkpoint that counts them, its bytes before its name, its name before an old one goes."""
+    """Rows before the checkpoint that counts them, its bytes before its name, its name before an old one goes."""
     with opened(tmp_path) as run:
         train(run, 0, 2000)
         run.append_episodes([(2500, 1.0, 500)])
-        done: list[str] = []
-        for name, place in (
-            ("fsync", fsynced_path),
-            ("replace", lambda *paths: paths[-1]),
-            ("unlink", lambda path: path),
-        ):
-            call = getattr(os, name)
-            monkeypatch.setattr(
-                os, name, lambda *a, n=name, c=call, p=place: (done.append(f"{n} {Path(p(*a)).name}"), c(*a))
-            )
+        done = noted(monkeypatch)
         run.save_checkpoint(3000, arrays_at(3000), state_at(3000))
         monkeypatch.undo()
-    new = "step-000000003000.safetensors"
     assert done == [
         "fsync episodes.csv",
         "fsync run",
-        f"fsync .{new}.tmp",
-        f"replace {new}",
+        "fsync .step-000000003000.safetensors.tmp",
+        "replace step-000000003000.safetensors",
         "fsync checkpoints",
         "unlink step-000000001000.safetensors",
     ]
-
-
-def fsynced_path(opened_file: int) -> str:
-    return os.readlink(f"/proc/self/fd/{opened_file}")

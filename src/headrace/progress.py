@@ -117,11 +117,8 @@ def _steps(steps: int) -> str:
     """950, 24.5k, 245k, 1.23M, 5M: three digits, never rounded up."""
     for unit, letter in ((1_000_000, "M"), (1_000, "k")):
         if steps >= unit:
-            decimals = 3 - len(str(steps // unit))
-            shown = (
-                f"{steps * 10**decimals // unit / 10**decimals:.{decimals}f}" if decimals > 0 else f"{steps // unit}"
-            )
-            return (shown.rstrip("0").rstrip(".") if decimals > 0 else shown) + letter
+            fine = 10 ** max(3 - len(str(steps // unit)), 0)
+            return f"{steps * fine // unit / fine:g}{letter}"
     return str(steps)
 
 

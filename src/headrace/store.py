@@ -217,6 +217,17 @@ class RunWriter(RunFolder):
             with storage_errors(old):
                 os.unlink(old)
 
+    def checkpoint_steps(self) -> set[int]:
+        """The steps at which there is a good checkpoint."""
+        return {saved.checkpoint.step for path in self._listed() if (saved := self._load(path))}
+
+    def go_back_to(self, step: int) -> None:
+        """Forgets every checkpoint after `step`, so that `resume` continues from there."""
+        for path in self._listed():
+            if checkpoints.path_of(path.parent, step).name < path.name:
+                with storage_errors(path):
+                    os.unlink(path)
+
     def resume(self) -> Checkpoint | None:
         """The newest checkpoint that the run can continue from exactly, with the tables cut back to it.
 

@@ -74,11 +74,18 @@ def _require(sinks: Sequence[str]) -> None:
 def train_run(run: Run, out: str | Path, sinks: Sequence[str], pace: _Pace, progress: Progress) -> Trained:
     path = Path(out) / run.name
     details = {"agent": name_of(run.agent), "machine": machine_facts(), "commit": commit()}
-    if (path / FILE).is_file() and (found := RunFolder.read(path)).identity == run.identity():
-        if ended := _ended(found):  # found out by reading alone: not even a time stamp changes
-            return ended
+    if ended := _ended_before(path, run):
+        return ended
     with RunFolder.open(path, run.identity(), details) as folder:
         return _ended(folder) or _Training(run, folder, sinks, pace, progress).go()
+
+
+def _ended_before(path: Path, run: Run) -> Trained | None:
+    """As `_ended`, found out by reading alone: running a finished run again changes not even a time stamp."""
+    if not (path / FILE).is_file():
+        return None
+    folder = RunFolder.read(path)
+    return _ended(folder) if folder.identity == run.identity() else None
 
 
 def _ended(folder: RunFolder) -> Trained | None:
@@ -116,11 +123,11 @@ class _Training:
         self.sink_names, self.sinks = sinks, list[Sink]()
         self.stream = run.stream()
         self.recent: deque[float] = deque(maxlen=RECENT)
-        self.speed = _Speed()
+        self.speed = Speed()
 
     def go(self) -> Trained:
         try:
-            with _signals() as stopped:
+            with stop_requests() as stopped:
                 self._start()
                 while self.stream.step < self.run.steps and not stopped():
                     self._chunk()
@@ -227,7 +234,7 @@ def final_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if name.startswith(wanted)}
 
 
-class _Speed:
+class Speed:
     """Steps per second, over the last chunks and without the time that compilation took; seconds of the whole run."""
 
     def __init__(self) -> None:
@@ -256,7 +263,7 @@ class _Speed:
 
 
 @contextmanager
-def _signals() -> Iterator[Callable[[], bool]]:
+def stop_requests() -> Iterator[Callable[[], bool]]:
     """Within, Ctrl-C and a request to terminate are noted instead of killing; a second Ctrl-C kills."""
     seen: list[int] = []
     if threading.current_thread() is not threading.main_thread():

@@ -118,7 +118,7 @@ def make(name: str, form: str = "host") -> Any:
 
 
 @cache
-def _programs(env: CompiledEnv) -> tuple[Callable[..., Any], ...]:
+def _programs(env: Any) -> tuple[Callable[..., Any], ...]:
     import jax
 
     def step(state: Any, action: Any, key: Any, count: Any) -> Any:

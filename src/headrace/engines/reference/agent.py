@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Agent, EpsilonGreedy
-from headrace.engines.reference.auxiliary import aux_metrics, draw, follow_aux, init_aux, update_aux
+from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, follow_aux, init_aux, update_aux
 from headrace.engines.reference.filters import filter_gradient, init_filter
 from headrace.engines.reference.merging import init_merge, merge_updates
 from headrace.engines.reference.networks import Layout, Modules, init_params, q_values
@@ -35,7 +35,7 @@ class Draws(NamedTuple):
     explore: jax.Array  # uniform: explore where it is below epsilon
     action: jax.Array  # uniform: which action, when exploring
     replay: jax.Array  # uniform: which stored transition
-    aux: Any
+    aux: jax.Array  # uniform numbers, as many as the auxiliary needs
 
 
 class Choice(NamedTuple):
@@ -76,13 +76,9 @@ def _aux_modules(agent: Agent) -> tuple[str, ...]:
 
 
 def draw_step(agent: Agent, key: jax.Array) -> Draws:
-    key_explore, key_action, key_replay, key_aux = jax.random.split(key, 4)
-    return Draws(
-        jax.random.uniform(key_explore),
-        jax.random.uniform(key_action),
-        jax.random.uniform(key_replay),
-        draw(agent.aux, key_aux),
-    )
+    """All of a step's random numbers in one call."""
+    u = jax.random.uniform(key, (3 + draws_needed(agent.aux),))
+    return Draws(explore=u[0], action=u[1], replay=u[2], aux=u[3:])
 
 
 def epsilon(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:

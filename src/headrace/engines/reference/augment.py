@@ -12,15 +12,20 @@ from headrace.agents import AsIs, Clipped, ShiftAndIntensity
 
 
 class View(NamedTuple):
-    """What decides one random view: two uniform numbers for the shift, one normal number for the intensity."""
+    """What decides one random view: two uniform numbers for the shift, a normal number clipped to -2 .. 2."""
 
     shift: jax.Array
     intensity: jax.Array
 
 
-def draw_views(key: jax.Array, count: int) -> View:
-    key_shift, key_intensity = jax.random.split(key)
-    return View(jax.random.uniform(key_shift, (count, 2)), jax.random.normal(key_intensity, (count,)))
+VIEW_DRAWS = 3  # uniform numbers that one view is made of
+
+
+def views(uniform: jax.Array) -> View:
+    """Views made of uniform numbers, as many as fit."""
+    u = uniform.reshape(-1, VIEW_DRAWS)
+    normal = jnp.sqrt(2.0) * jax.scipy.special.erfinv(2 * u[:, 2] - 1)
+    return View(u[:, :2], jnp.clip(normal, -2, 2))
 
 
 @singledispatch
@@ -36,7 +41,7 @@ def _(augmentation: AsIs, image: jax.Array, view: View) -> jax.Array:
 
 @augment.register
 def _(augmentation: ShiftAndIntensity, image: jax.Array, view: View) -> jax.Array:
-    scaled = image * (1 + augmentation.intensity * jnp.clip(view.intensity, -2, 2))
+    scaled = image * (1 + augmentation.intensity * view.intensity)
     return shifted(scaled, offsets(augmentation.shift, view.shift)) if image.ndim == 3 else scaled
 
 

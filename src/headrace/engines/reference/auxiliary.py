@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
+from headrace.engines.reference.augment import VIEW_DRAWS, views
 from headrace.engines.reference.filters import filter_gradient, init_filter
 from headrace.engines.reference.networks import Layout, Modules
-from headrace.engines.reference.objectives import aux_loss, draw_aux, learnt_modules, target_modules
+from headrace.engines.reference.objectives import aux_loss, images_viewed, learnt_modules, target_modules
 from headrace.engines.reference.targets import follow, init_target, read_target
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, cosine, norm2, scale, zeros
@@ -35,14 +36,14 @@ class AuxStep(NamedTuple):
 
 
 @singledispatch
-def draw(aux: Any, key: jax.Array) -> Any:
-    """Everything random in one auxiliary update."""
-    return draw_aux(aux.objective, key)
+def draws_needed(aux: Any) -> int:
+    """How many uniform numbers one auxiliary update takes."""
+    return VIEW_DRAWS * images_viewed(aux.objective)
 
 
-@draw.register
-def _(aux: NoAuxiliary, key: jax.Array) -> Any:
-    return ()
+@draws_needed.register
+def _(aux: NoAuxiliary) -> int:
+    return 0
 
 
 @singledispatch
@@ -115,7 +116,7 @@ def _(
 
     def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree]:
         loss, gradients = jax.value_and_grad(
-            lambda m: aux_loss(objective, layout, m, target, sight, draws)
+            lambda m: aux_loss(objective, layout, m, target, sight, views(draws))
         )(modules)  # fmt: skip
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history

@@ -36,8 +36,6 @@ class CompiledStream:
         self.agent, self.env = agent, env
         self.layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions)
         self.setting = make_setting(agent, seed, steps)
-        self._start = jax.jit(functools.partial(start_stream, self.layout, env))
-        self._run = jax.jit(functools.partial(_run, self.layout, env), donate_argnums=(1, 2))
         self._states: tuple[Tree, StreamState] | None = None
 
     @property
@@ -45,12 +43,14 @@ class CompiledStream:
         return int(self._begun()[1].agent.step)
 
     def begin(self) -> None:
-        self._states = self._start(self.setting)
+        self._states = _start(self.layout, self.env, self.setting)
 
     def run(self, n: int) -> list[Episode]:
         """Takes n <= 1,000 steps; returns the episodes that ended."""
+        if not 0 <= n <= BUFFER:
+            raise ValueError(f"one call takes 0 to {BUFFER:,} steps, got {n}")
         before = self.step
-        env_state, state, log = self._run(self.setting, *self._begun(), n)
+        env_state, state, log = _run(self.layout, self.env, self.setting, *self._begun(), n)
         self._states = env_state, state
         ended, returns, lengths = (np.asarray(x) for x in log)
         at = np.flatnonzero(ended[:n])
@@ -93,7 +93,7 @@ class Log(NamedTuple):
     lengths: jax.Array
 
 
-def _run(
+def run_stream(
     layout: Layout, env: CompiledEnv, setting: Setting, env_state: Tree, state: StreamState, n: Any
 ) -> tuple[Tree, StreamState, Log]:
     """n steps of environment and agent, n being no part of the program: any n gives the same numbers."""
@@ -107,3 +107,8 @@ def _run(
 
     log = Log(jnp.zeros(BUFFER, bool), jnp.zeros(BUFFER, jnp.float32), jnp.zeros(BUFFER, jnp.int32))
     return jax.lax.fori_loop(0, n, one, (env_state, state, log))
+
+
+# Compiled once for a layout and an environment; a seed, a learning rate or a number of steps is only an argument.
+_start = jax.jit(start_stream, static_argnums=(0, 1))
+_run = jax.jit(run_stream, static_argnums=(0, 1), donate_argnums=(3, 4))

@@ -102,7 +102,8 @@ class ReferenceEngine:
         return array
 
     def _fault(self, what: str) -> EnvironmentFault:
+        step = self.step if self.state else 0
         return EnvironmentFault(
-            f"{self.spec.name} gave a {what} at step {self.step if self.state else 0:,}: nothing can be learnt from it. "
+            f"{self.spec.name} gave a {what} at step {step:,}: nothing can be learnt from it. "
             "The run's last checkpoint is intact; mend the environment and run the same command again."
         )

@@ -43,26 +43,34 @@ def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) 
 
 
 def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
-    """All parameters of the agent, sparsely initialised."""
+    """All parameters of the agent, sparsely initialised from two long draws: few random calls compile quickly."""
     shapes = module_shapes(agent, layout.observation_shape, layout.n_actions)
-    layers = [(module, i, layer) for module, found in shapes.items() for i, layer in enumerate(found)]
-    params: Modules = {module: [{} for _ in found] for module, found in shapes.items()}
-    for (module, i, layer), k in zip(layers, jax.random.split(key, len(layers)), strict=True):
-        params[module][i] = {n: sparse(k, s) if n == "w" else jnp.zeros(s, jnp.float32) for n, s in layer.items()}
+    total = sum(prod(layer["w"]) for layers in shapes.values() for layer in layers)
+    key_values, key_order = jax.random.split(key)
+    values, order = jax.random.uniform(key_values, (total,)), jax.random.uniform(key_order, (total,))
+    params: Modules = {}
+    start = 0
+    for module, layers in shapes.items():
+        params[module] = []
+        for layer in layers:
+            part = slice(start, start := start + prod(layer["w"]))
+            arrays = {"w": sparse(values[part], order[part], layer["w"])}
+            biases = {"b": jnp.zeros(layer["b"], jnp.float32)} if "b" in layer else {}
+            params[module].append({**arrays, **biases})
     return params
 
 
-def sparse(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)); for each output unit ceil(0.9 fan_in) inputs, chosen at random, are zero."""
-    outputs = shape[-1]
-    fan_in = prod(shape[:-1])
-    key_values, key_order = jax.random.split(key)
-    bound = fan_in**-0.5
-    values = jax.random.uniform(key_values, (fan_in, outputs), jnp.float32, -bound, bound)
-    order = jax.random.uniform(key_order, (fan_in, outputs))
+def sparse(values: jax.Array, order: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)); for each output unit ceil(0.9 fan_in) inputs, chosen at random, are zero.
+
+    `values` and `order` are uniform in [0, 1): the weights, and which of a unit's inputs come first.
+    """
+    fan_in, outputs = prod(shape[:-1]), shape[-1]
+    weights = (2 * values.reshape(fan_in, outputs) - 1) * fan_in**-0.5
     n_zero = -(-9 * fan_in // 10)
-    last_zero = jnp.sort(order, axis=0)[n_zero - 1]
-    return jnp.where(order <= last_zero, 0, values).reshape(shape)
+    # Sorting random numbers permutes 0 .. fan_in - 1 at random, and exactly so where two of them are equal.
+    place = jnp.argsort(order.reshape(fan_in, outputs), axis=0)
+    return jnp.where(place < n_zero, 0, weights).reshape(shape)
 
 
 def layer_norm(x: jax.Array) -> jax.Array:

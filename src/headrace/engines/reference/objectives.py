@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
-from headrace.engines.reference.augment import View, augment, draw_views
+from headrace.engines.reference.augment import View, augment
 from headrace.engines.reference.networks import Layout, Modules, dense, encode, imagine, project
 from headrace.engines.reference.windows import Sight
 
@@ -62,19 +62,19 @@ def _(objective: Curl) -> tuple[str, ...]:
 
 
 @singledispatch
-def draw_aux(objective: Any, key: jax.Array) -> View:
-    """Everything random in one evaluation of the objective."""
+def images_viewed(objective: Any) -> int:
+    """How many random views one evaluation of the objective takes."""
     raise TypeError(f"no auxiliary objective {objective!r}")
 
 
-@draw_aux.register
-def _(objective: Spr, key: jax.Array) -> View:
-    return draw_views(key, objective.horizon + 1)
+@images_viewed.register
+def _(objective: Spr) -> int:
+    return objective.horizon + 1
 
 
-@draw_aux.register
-def _(objective: Curl, key: jax.Array) -> View:
-    return draw_views(key, 2 * objective.batch)
+@images_viewed.register
+def _(objective: Curl) -> int:
+    return 2 * objective.batch
 
 
 @singledispatch

@@ -1,0 +1,42 @@
+"""What the tests of runs share: compiled programs, and one finished run of each form."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from headrace.training import Trained
+from tests.small_runs import Command, small_train
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where compiled programs are kept by this process and by those it starts: compiling is most of a small run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    compilation_cache.reset_cache()  # it may have been found switched off before
+    return folder
+
+
+@pytest.fixture(scope="session")
+def command(programs: Path) -> Command:
+    """The command line in a process of its own."""
+    return Command(programs)
+
+
+@pytest.fixture(scope="session", params=["compiled", "host"])
+def finished(request: pytest.FixtureRequest, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run of each form that was never interrupted. Do not change it."""
+    return small_train(tmp_path_factory.mktemp(request.param), form=request.param)
+
+
+@pytest.fixture(scope="session")
+def finished_compiled(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run that was never interrupted. Do not change it."""
+    return small_train(tmp_path_factory.mktemp("alone"))

@@ -1,0 +1,102 @@
+"""Small agents, random experience and quick compilation for the tests of the reference engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from headrace.agents import Agent, Auxiliary, Conv, Curl, Mlp, Spr, tweak
+from headrace.engines.reference.agent import AgentState, draw_step, example, init_agent, learn
+from headrace.engines.reference.auxiliary import init_aux
+from headrace.engines.reference.networks import Layout, Modules, layout_of
+from headrace.engines.reference.td import init_td
+from headrace.engines.reference.transition import Transition
+
+VECTOR = Mlp((5,), 4)
+IMAGE = Conv((3,), ((2, 2),), ((1, 1),), 4)
+SHAPES: dict[Any, tuple[int, ...]] = {VECTOR: (3,), IMAGE: (4, 4, 2)}
+N_ACTIONS = 3
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+def compiled(function: Any, **kwargs: Any) -> Any:
+    """The function compiled in little time, not to run fast."""
+    return jax.jit(function, compiler_options=QUICK, **kwargs)
+
+
+learn_compiled = compiled(learn, static_argnums=1)
+
+
+def small(agent: Agent, network: Conv | Mlp = VECTOR) -> Agent:
+    """The agent on a tiny network, looking back two steps (SPR) or on three observations (CURL)."""
+    agent = replace(agent, network=network)
+    if not isinstance(agent.aux, Auxiliary):
+        return agent
+    if isinstance(agent.aux.objective, Curl):
+        return tweak(agent, "aux.objective.batch=3", "aux.objective.latent=4")
+    assert isinstance(agent.aux.objective, Spr)
+    return tweak(agent, "aux.objective.horizon=2")
+
+
+def small_layout(agent: Agent) -> Layout:
+    return layout_of(agent, SHAPES[agent.network], N_ACTIONS)
+
+
+def transition(
+    obs: Any, action: int, reward: float, next_obs: Any, terminated=False, truncated=False, last=None, greedy=True
+) -> Transition:
+    last = terminated or truncated if last is None else last
+    return Transition(
+        jnp.asarray(obs, jnp.float32), jnp.int32(action), jnp.float32(reward), jnp.asarray(next_obs, jnp.float32),
+        jnp.bool_(terminated), jnp.bool_(truncated), jnp.bool_(last), jnp.bool_(greedy),
+    )  # fmt: skip
+
+
+def experience(shape: tuple[int, ...], steps: int, seed: int = 0) -> list[Transition]:
+    """Random transitions in which every 4th action is not greedy, every 7th step terminates, every 11th truncates."""
+    random = np.random.default_rng(seed)
+    found, obs = [], random.normal(size=shape)
+    for t in range(1, steps + 1):
+        ends = {"terminated": t % 7 == 0, "truncated": t % 11 == 0, "greedy": t % 4 != 0}
+        successor = random.normal(size=shape)
+        found.append(transition(obs, int(random.integers(N_ACTIONS)), float(random.normal()), successor, **ends))
+        obs = random.normal(size=shape) if ends["terminated"] or ends["truncated"] else successor
+    return found
+
+
+def dense_params(params: Modules, seed: int = 0, spread: float = 0.5) -> Modules:
+    """Random parameters without zeros, so that every path of the network matters."""
+    random = np.random.default_rng(seed)
+    return jax.tree.map(lambda x: jnp.asarray(spread * random.normal(size=x.shape), x.dtype), params)
+
+
+def draws_of(agent: Agent, step: int) -> Any:
+    return draw_step(agent, jax.random.fold_in(jax.random.key(0), step))
+
+
+def start(agent: Agent, seed: int = 0, params: Modules | None = None) -> AgentState:
+    """An agent at its first step, with parameters that are not sparse."""
+    layout = small_layout(agent)
+    fresh = init_agent(agent, layout, jax.random.key(seed))
+    params = dense_params(fresh.params, seed) if params is None else params
+    td, aux = init_td(agent.td, params, example(layout)), init_aux(agent.aux, params, example(layout))
+    return fresh._replace(params=params, td=td, aux=aux)
+
+
+def run(agent: Agent, state: AgentState, transitions: list[Transition], first: int = 0) -> AgentState:
+    """The state after learning from the transitions."""
+    layout = small_layout(agent)
+    for i, t in enumerate(transitions, start=first):
+        state, _ = learn_compiled(agent, layout, state, t, draws_of(agent, i))
+    return state
+
+
+def flat(tree: Any) -> np.ndarray:
+    """All numbers of a tree in one vector."""
+    leaves = [np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)]
+    return np.concatenate(leaves) if leaves else np.zeros(0)

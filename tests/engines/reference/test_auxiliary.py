@@ -1,0 +1,219 @@
+"""The auxiliary stream as it moves an agent: direction, strength, when it is active, what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from headrace.agents import (
+    Agent,
+    AuxOrthogonalToTd,
+    Auxiliary,
+    Average,
+    Dqn,
+    Every,
+    Greedy,
+    Mix,
+    Orth,
+    PcGrad,
+    Polyak,
+    Qrc,
+    ReleasedRing,
+    SharedFlipped,
+    Spr,
+    StreamQ,
+    Sum,
+    agent_named,
+    tweak,
+)
+from headrace.engines.reference.augment import views
+from headrace.engines.reference.auxiliary import is_open
+from headrace.engines.reference.objectives import aux_loss
+from headrace.engines.reference.windows import look
+from tests.engines.reference.support import (
+    SHAPES,
+    VECTOR,
+    compiled,
+    dense_params,
+    draws_of,
+    experience,
+    flat,
+    learn_compiled,
+    run,
+    small,
+    small_layout,
+    start,
+    transition,
+)
+
+SHARED, OWN = ("encoder", "projection"), ("dynamics", "predictor")
+loss_of = compiled(aux_loss, static_argnums=1)
+EXPERIENCE = experience(SHAPES[VECTOR], 30)
+SPR = Auxiliary(Spr(2), weight=2.0, lr=1e-3)
+ORTH = replace(SPR, filter=Orth())
+
+
+def third_step(agent, wanted=None):
+    """Three transitions, the first step with a full window being the second: the agent before and after the third,
+    and the SPR loss on the same window, with the same draws and truths, before and after."""
+    layout, state = small_layout(agent), run(agent, start(agent), EXPERIENCE[:2])
+    t, draws = EXPERIENCE[2], draws_of(agent, 2)
+    sight, _ = look(agent.aux.objective, state.aux.window, t)
+    assert sight.ready
+    after, learnt = learn_compiled(agent, layout, state, t, draws)
+
+    def loss(moved):
+        params = {**state.params, **{n: after.params[n] for n in moved}}
+        modules = {n: params[n] for n in (*SHARED, *OWN)}
+        return float(loss_of(agent.aux.objective, layout, modules, state.params, sight, views(draws.aux)))
+
+    assert float(learnt.aux["aux_loss"]) == pytest.approx(loss(()), rel=1e-5)
+    return state, after, loss
+
+
+RULES = [Dqn(lr=0.0), StreamQ(lr=0.0), Qrc(lr=0.0)]
+MERGES = [Sum(), Mix(), AuxOrthogonalToTd(), AuxOrthogonalToTd(Average(), Sum()), PcGrad()]
+
+
+@pytest.mark.parametrize("merge", MERGES, ids=repr)
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
+def test_an_spr_only_step_lowers_the_spr_loss(rule, merge):
+    """In the encoder and projection alone, in dynamics and predictor alone, and in all of them."""
+    _, _, loss = third_step(small(Agent(rule, ORTH, merge=merge)))
+    before = loss(())
+    assert loss(SHARED) < before
+    assert loss(OWN) < before
+    assert loss((*SHARED, *OWN)) < before
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
+def test_with_the_released_sign_the_shared_modules_ascend_the_spr_loss_and_the_others_descend(rule):
+    _, _, loss = third_step(small(Agent(rule, SPR, merge=SharedFlipped())))
+    assert loss(SHARED) > loss(())
+    assert loss(OWN) < loss(())
+
+
+def test_the_released_preset_is_made_of_these_two():
+    released = agent_named("released")
+    assert released.merge == SharedFlipped()
+    assert released.aux.objective.window == ReleasedRing()
+
+
+@pytest.mark.parametrize(("merge", "share"), [(Sum(), 1.0), (Mix(0.75), 0.25)])
+def test_shared_modules_move_by_minus_rate_times_weight_times_the_gradient(merge, share):
+    agent = small(Agent(StreamQ(lr=0.0), SPR, merge=merge))
+    state, after, _ = third_step(agent)
+    layout, objective = small_layout(agent), agent.aux.objective
+    sight, _ = look(objective, state.aux.window, EXPERIENCE[2])
+    modules = {n: state.params[n] for n in (*SHARED, *OWN)}
+    gradient = jax.grad(
+        lambda m: aux_loss(objective, layout, m, state.params, sight, views(draws_of(agent, 2).aux))
+    )(modules)  # fmt: skip
+    for names, factor in ((SHARED, share), (OWN, 1.0)):
+        for n in names:
+            wanted = flat(state.params[n]) - factor * 1e-3 * 2.0 * flat(gradient[n])
+            np.testing.assert_allclose(flat(after.params[n]), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["dqn", "strq", "qrc"])
+def test_a_weightless_auxiliary_changes_nothing(name):
+    """To the bit, over thirty steps with ends of all kinds."""
+    base = small(agent_named(name))
+    weightless = replace(base, aux=replace(ORTH, weight=0.0), merge=Sum())
+    beside = start(weightless)
+    alone = start(base, params={n: beside.params[n] for n in start(base).params})
+    after_alone, after_beside = run(base, alone, EXPERIENCE), run(weightless, beside, EXPERIENCE)
+    for n in after_alone.params:
+        assert np.array_equal(flat(after_alone.params[n]), flat(after_beside.params[n])), n
+    assert np.array_equal(flat(after_alone.td), flat(after_beside.td))
+    assert not np.array_equal(flat(after_alone.params), flat(alone.params))
+
+
+def test_orth2_leaves_the_encoder_and_the_projection_orthogonal_to_the_trace():
+    agent = small(Agent(StreamQ(lr=0.0), replace(SPR, lr=1.0), merge=AuxOrthogonalToTd()))
+    state, after, _ = third_step(agent)
+    for n in SHARED:
+        moved, trace = flat(after.params[n]) - flat(state.params[n]), flat(after.td.trace[n])
+        assert np.linalg.norm(moved) > 1e-2
+        assert abs(moved @ trace) < 1e-4 * np.linalg.norm(moved) * np.linalg.norm(trace)
+
+
+def test_orth2_does_not_touch_dynamics_and_predictor():
+    params = start(small(Agent(StreamQ(lr=0.0), SPR))).params
+    moved = []
+    for merge in (Sum(), AuxOrthogonalToTd()):
+        agent = small(Agent(StreamQ(lr=0.0), SPR, merge=merge))
+        moved.append(run(agent, start(agent, params=params), EXPERIENCE[:2]).params)
+    for n in OWN:
+        assert np.array_equal(flat(moved[0][n]), flat(moved[1][n]))
+    assert not np.array_equal(flat(moved[0]["encoder"]), flat(moved[1]["encoder"]))
+
+
+# when it is active ----------------------------------------------------------------------------------------------------
+
+
+def active_steps(agent, transitions):
+    layout, state, found = small_layout(agent), start(agent), []
+    histories = [flat(state.aux.history)]
+    for i, t in enumerate(transitions):
+        state, learnt = learn_compiled(agent, layout, state, t, draws_of(agent, i))
+        histories.append(flat(state.aux.history))
+        found += [i] if learnt.active else []
+    return found, histories
+
+
+def test_spr_learns_at_every_step_with_a_full_window_greedy_or_not():
+    """Episodes end after steps 7, 11, 14, 21, 22, 28, counted from 1; each begins with one step too short to see."""
+    found, _ = active_steps(small(Agent(Dqn(), ORTH)), EXPERIENCE)
+    first_of_an_episode = {0, 7, 11, 14, 21, 22, 28}
+    assert found == [i for i in range(30) if i not in first_of_an_episode]
+
+
+def test_the_history_of_orth_rests_where_there_is_no_auxiliary_gradient():
+    found, histories = active_steps(small(Agent(Dqn(), ORTH)), EXPERIENCE[:16])
+    for i in range(16):
+        assert np.array_equal(histories[i], histories[i + 1]) == (i not in found), i
+
+
+def test_a_gate_that_opens_every_nth_step_counts_steps_of_the_run():
+    found, histories = active_steps(small(Agent(Dqn(), replace(ORTH, gate=Every(5)))), EXPERIENCE)
+    assert found == [5, 10, 15, 20, 25]
+    assert np.array_equal(histories[6], histories[10])
+
+
+def test_the_greedy_gate_opens_where_the_action_was_greedy():
+    t = transition([0.0], 0, 0.0, [0.0])
+    assert is_open(Greedy(), t, jnp.int32(0))
+    assert not is_open(Greedy(), t._replace(greedy=jnp.bool_(False)), jnp.int32(0))
+    assert [bool(is_open(Every(3), t, jnp.int32(i))) for i in range(5)] == [True, False, False, True, False]
+
+
+# targets --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_target_of_spr_follows_encoder_and_projection_after_the_step():
+    agent = tweak(small(agent_named("qrc+spr+tau99")), "aux.lr=0.1", "td.lr=0.1")
+    assert agent.aux.objective.target == Polyak(0.99)
+    state = start(agent)
+    assert np.array_equal(flat(state.aux.target), flat({n: state.params[n] for n in SHARED}))
+    after = run(agent, state, EXPERIENCE[:1])
+    for n in SHARED:
+        wanted = 0.99 * flat(state.aux.target[n]) + 0.01 * flat(after.params[n])
+        np.testing.assert_allclose(flat(after.aux.target[n]), wanted, rtol=1e-5, atol=1e-6)
+        assert not np.array_equal(flat(after.params[n]), flat(state.params[n]))
+
+
+def test_qrcs_second_network_is_not_moved_by_the_auxiliary():
+    params = start(small(Agent(Qrc(), SPR))).params
+    plain, strong = (
+        run(a, start(a, params=params), EXPERIENCE[:2]).params
+        for a in (small(Agent(Qrc(), replace(SPR, weight=w))) for w in (0.0, 100.0))
+    )
+    for n in params:
+        same = np.array_equal(flat(plain[n]), flat(strong[n]))
+        assert same == (n.startswith("h_") or n == "head"), n
+    assert dense_params(params).keys() == params.keys()

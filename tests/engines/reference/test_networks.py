@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from math import ceil, prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from headrace.agents import Conv, Mlp, agent_named, tweak
+from headrace.engines.reference.networks import (
+    Layout,
+    activate,
+    convolve,
+    encode,
+    imagine,
+    init_params,
+    layer_norm,
+    layout_of,
+    project,
+    q_values,
+    sparse,
+)
+from tests.engines.reference import oracle
+from tests.engines.reference.support import IMAGE, N_ACTIONS, SHAPES, VECTOR, compiled, dense_params, flat, small, small_layout
+
+RANDOM = np.random.default_rng(0)
+
+
+def drawn(seed, shape):
+    """A layer's weights from random numbers of a seed."""
+    key_values, key_order = jax.random.split(jax.random.key(seed))
+    return np.asarray(sparse(*(jax.random.uniform(k, (prod(shape),)) for k in (key_values, key_order)), shape))
+
+
+def normal(*shape):
+    return jnp.asarray(RANDOM.normal(size=shape), jnp.float32)
+
+
+# sparse initialisation ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 4, 16), (4, 8, 4, 32), (1024, 128), (128, 3), (10, 4), (1, 5), (19, 7), (3136, 512)])
+def test_each_output_unit_has_exactly_nine_tenths_of_its_inputs_zero_rounded_up(shape):
+    w = drawn(0, shape).reshape(-1, shape[-1])
+    assert np.all((w == 0).sum(0) == ceil(0.9 * prod(shape[:-1])))
+
+
+def test_equal_random_numbers_do_not_add_zeros():
+    """Half a million float32 numbers hold equal ones: a threshold would take both of a pair that straddles it."""
+    order = jnp.repeat(jnp.array([0.25, 0.75]), 10)
+    w = sparse(jnp.linspace(0.01, 0.99, 20), order, (20, 1))
+    assert int((w == 0).sum()) == 18
+
+
+def test_weights_are_uniform_within_one_over_the_root_of_the_fan_in():
+    w = drawn(1, (400, 1000))
+    kept = w[w != 0]
+    assert np.abs(kept).max() <= 0.05
+    assert kept.std() == pytest.approx(0.05 / np.sqrt(3), rel=0.02)
+    assert np.histogram(kept, 4, (-0.05, 0.05))[0] == pytest.approx(np.full(4, 10_000), rel=0.05)
+
+
+def test_which_inputs_are_zero_is_drawn_for_each_unit_and_favours_none():
+    kept = drawn(2, (20, 5000)) != 0
+    assert np.all(kept.sum(0) == 2)
+    assert kept.mean(1) == pytest.approx(np.full(20, 0.1), abs=0.02)
+
+
+@pytest.mark.parametrize("network", [Conv((4,), ((3, 3),), ((1, 1),), 12), Mlp((12,), 12)])
+def test_all_modules_are_sparse_with_zero_biases_and_different_numbers(network):
+    agent = tweak(agent_named("qrc+spr"), f"network={network!r}")
+    layout = layout_of(agent, (5, 5, 2) if isinstance(network, Conv) else (11,), N_ACTIONS)
+    initial = compiled(lambda key: init_params(agent, layout, key))
+    params, again, other = (initial(jax.random.key(s)) for s in (0, 0, 1))
+    for layers in params.values():
+        for layer in layers:
+            fan_in = prod(layer["w"].shape[:-1])
+            assert np.all((np.asarray(layer["w"]) == 0).reshape(fan_in, -1).sum(0) == ceil(0.9 * fan_in))
+            assert not np.any(layer.get("b", 0))
+    assert "b" not in params["head"][0]
+    assert np.array_equal(flat(params), flat(again))
+    for unlike in (params["h_encoder"], other["encoder"]):
+        assert not np.array_equal(flat(params["encoder"]), flat(unlike))
+
+
+# layers ---------------------------------------------------------------------------------------------------------------
+
+
+def test_layer_norm_by_hand():
+    """1, 3, 5, 7 have mean 4 and variance 5."""
+    x = jnp.array([[[1.0], [3.0]], [[5.0], [7.0]]])
+    wanted = np.array([-3, -1, 1, 3]) / np.sqrt(5 + 1e-5)
+    assert np.asarray(layer_norm(x)).ravel() == pytest.approx(wanted, rel=1e-6)
+
+
+def test_layer_norm_is_over_rows_columns_and_channels_together():
+    y = np.asarray(layer_norm(normal(4, 5, 3) * jnp.array([1.0, 10.0, 100.0]) + jnp.array([0.0, 50.0, -7.0])))
+    assert (y.mean(), y.std()) == pytest.approx((0, 1), abs=1e-4)
+    assert np.ptp(y.mean((0, 1))) > 0.5
+
+
+def test_a_constant_sample_normalises_to_zero():
+    assert not np.any(layer_norm(jnp.full((3, 3, 2), 7.0)))
+
+
+def test_the_activation_leaks_a_hundredth():
+    low, high = np.asarray(activate(jnp.array([-1.0, 1.0])))
+    assert (low, high) == pytest.approx((-0.01, 1.0), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "stride"),
+    [((84, 84, 4), (8, 8), (4, 4)), ((32, 64, 4), (4, 8), (2, 4)), ((10, 10, 7), (3, 3), (1, 1)), ((7, 9, 2), (2, 3), (3, 2))],
+)
+def test_convolution_is_laxs_valid_convolution(image, kernel, stride):
+    x, w, b = normal(*image), normal(*kernel, image[-1], 5), normal(5)
+    wanted = jax.lax.conv_general_dilated(x[None], w, stride, "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))[0] + b
+    found = convolve({"w": w, "b": b}, x, stride)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_convolution_by_hand():
+    x = jnp.arange(9.0).reshape(3, 3, 1)
+    w = jnp.array([1.0, 10.0, 100.0, 1000.0]).reshape(2, 2, 1, 1)
+    found = np.asarray(convolve({"w": w, "b": jnp.array([0.5])}, x, (1, 1)))[..., 0]
+    assert found.tolist() == [[0 + 10 + 300 + 4000 + 0.5, 1 + 20 + 400 + 5000.5], [3 + 40 + 600 + 7000.5, 4 + 50 + 700 + 8000.5]]
+
+
+# whole networks against NumPy -----------------------------------------------------------------------------------------
+
+DEEP = Conv((3, 4), ((3, 2), (2, 2)), ((2, 1), (1, 2)), 5)
+
+
+@pytest.mark.parametrize(("network", "shape"), [(IMAGE, (4, 4, 2)), (DEEP, (9, 8, 3)), (VECTOR, (3,)), (Mlp((6, 5), 4), (3,))])
+def test_q_values_are_those_of_an_independent_implementation(network, shape):
+    agent = tweak(agent_named("dqn"), f"network={network!r}")
+    layout = layout_of(agent, shape, N_ACTIONS)
+    params = dense_params(init_params(agent, layout, jax.random.key(0)))
+    obs = np.random.default_rng(3).normal(size=shape)
+    wanted = oracle.q_values(oracle.as_float64(params), obs, getattr(network, "strides", None))
+    np.testing.assert_allclose(q_values(layout, params, jnp.asarray(obs, jnp.float32)), wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_outputs_that_stand_for_no_action_are_never_the_best():
+    agent = small(agent_named("dqn"))
+    wide = small_layout(agent)
+    params = dense_params(init_params(agent, wide, jax.random.key(0)))
+    obs = normal(3)
+    narrow = q_values(Layout(wide.network, wide.observation_shape, N_ACTIONS, 2), params, obs)
+    assert np.array_equal(narrow[:2], q_values(wide, params, obs)[:2])
+    assert narrow[2] == -np.inf
+
+
+@pytest.mark.parametrize("network", [IMAGE, VECTOR])
+@pytest.mark.parametrize("action", range(N_ACTIONS))
+def test_dynamics_are_those_of_an_independent_implementation(network, action):
+    agent = small(agent_named("dqn+spr"), network)
+    layout = small_layout(agent)
+    params = dense_params(init_params(agent, layout, jax.random.key(0)))
+    obs = np.random.default_rng(4).normal(size=SHAPES[network])
+    z = encode(network, params["encoder"], jnp.asarray(obs, jnp.float32))
+    found = imagine(network, params["dynamics"], z, jax.nn.one_hot(action, N_ACTIONS))
+    wanted = oracle.next_latent(oracle.as_float64(params)["dynamics"], np.asarray(z, np.float64), action, N_ACTIONS)
+    assert found.shape == z.shape
+    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+
+
+def test_spr_sees_the_linear_output_of_the_projection():
+    layer = {"w": jnp.array([[1.0, -1.0], [2.0, 0.0]]), "b": jnp.array([0.5, -3.0])}
+    assert project([layer], jnp.array([[3.0], [4.0]])).tolist() == [11.5, -6.0]

@@ -1,0 +1,147 @@
+"""A run that is killed at any moment and started again ends like one that was left alone, to the bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from headrace.run import make_run
+from headrace.store import RunFolder
+from headrace.training import Trained
+from tests.small_runs import (
+    GAME,
+    SETTINGS,
+    VARIANT,
+    Command,
+    assert_same_result,
+    checkpoint_steps,
+    only_run,
+    small_words,
+)
+
+STEPS, EVERY = 4200, 100  # steps of a run and between its checkpoints
+KILLS = {"compiled": 12, "host": 8}
+PATIENCE = 240.0  # seconds; a busy machine may be slow
+
+
+class Kill(NamedTuple):
+    step: int  # of the newest checkpoint when the process died
+    advanced: int  # steps of progress that this process had saved
+    writing: bool  # whether a checkpoint was being written
+
+
+def run_folder(out: Path, form: str) -> Path:
+    return out / make_run(VARIANT, GAME, steps=STEPS, settings=SETTINGS, form=form).name
+
+
+def wait_for(process: subprocess.Popen[str], happened: Callable[[], bool], pause: float = 0.002) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "nothing happened for too long"
+        time.sleep(pause)
+
+
+def being_written(folder: Path) -> bool:
+    return any(name.endswith(".tmp") for name in os.listdir(folder / "checkpoints"))
+
+
+def newest(folder: Path) -> int:
+    return max(checkpoint_steps(folder), default=0)
+
+
+def killed(process: subprocess.Popen[str], folder: Path, target: int, delay: float | None) -> Kill:
+    """Kills the process a moment after it has passed the target; without a delay, while it writes a checkpoint."""
+    before = newest(folder)
+    wait_for(process, lambda: newest(folder) >= max(target, before + 1))
+    if delay is None:
+        wait_for(process, lambda: being_written(folder), pause=0)
+    else:
+        time.sleep(delay)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    return Kill(newest(folder), newest(folder) - before, being_written(folder))
+
+
+@pytest.mark.parametrize("form", ["compiled", "host"])
+def test_a_run_killed_over_and_over_equals_one_left_alone(
+    form: str, command: Command, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    words = ["--form", form, "--checkpoint-every", str(EVERY)]
+    assert command(*small_words(tmp_path / "alone", *words, steps=STEPS)).returncode == 0
+
+    moments = random.Random(f"kill {form}")
+    targets = sorted(moments.sample(range(EVERY, STEPS - 5 * EVERY), KILLS[form]))
+    folder, kills = run_folder(tmp_path / "killed", form), []
+    for number, target in enumerate(targets):
+        process = command.start(*small_words(tmp_path / "killed", *words, steps=STEPS))
+        kills.append(killed(process, folder, target, None if number % 3 == 2 else moments.uniform(0, 0.15)))
+    last = command(*small_words(tmp_path / "killed", *words, steps=STEPS))
+
+    assert last.returncode == 0
+    assert f"finished {STEPS:,} steps" in last.stdout
+    assert f"continuing from step {kills[-1].step:,}" in last.stderr
+    record_property("kills", kills)
+    print(
+        f"\n{form}: {len(kills)} kills in mid-training, {sum(k.writing for k in kills)} while a checkpoint was being written"
+    )
+    print("at steps", *(k.step for k in kills))
+    assert len([k for k in kills if k.advanced > 0]) == KILLS[form]
+    assert len(RunFolder.read(folder).manifest["resumed"]) == KILLS[form]
+
+    assert_same_result(folder, only_run(tmp_path / "alone"))
+    episodes = RunFolder.read(folder).episodes()
+    ends = episodes["length"].cumsum()
+    assert episodes["step"].tolist() == ends.tolist()  # none twice, none lost: each begins where the last one ended
+
+
+def test_the_two_forms_are_killed_twenty_times_in_all() -> None:
+    assert sum(KILLS.values()) >= 20
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_asked_to_stop_saves_and_continues(
+    number: signal.Signals, command: Command, finished_compiled: Trained, tmp_path: Path
+) -> None:
+    words = small_words(tmp_path, "--checkpoint-every", "100")
+    path = tmp_path / finished_compiled.path.name
+    process = command.start(*words)
+    wait_for(process, lambda: newest(path) >= 200)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    step = newest(path)
+    assert 200 <= step < finished_compiled.steps_done
+    assert out == f"stopped at step {step:,} and saved; the same command continues: {path}\n"
+    assert RunFolder.read(path).status == "interrupted"
+
+    again = command(*words)
+    assert again.returncode == 0
+    assert again.stderr == f"headrace: continuing from step {step:,}\n"
+    assert_same_result(path, finished_compiled.path)
+
+
+def test_ctrl_c_before_the_first_step_leaves_a_run_that_the_same_command_begins(
+    command: Command, finished_compiled: Trained, tmp_path: Path
+) -> None:
+    words = small_words(tmp_path, "--checkpoint-every", "100")
+    path = tmp_path / finished_compiled.path.name
+    process = command.start(*words)
+    wait_for(process, (path / "manifest.json").exists)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert command(*words).returncode == 0
+    assert_same_result(path, finished_compiled.path)

@@ -1,0 +1,416 @@
+"""A run, driven in this process: what it writes, and what it does when something goes wrong."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace import sinks
+from headrace.agents import VARIANTS
+from headrace.engines.reference import compiled
+from headrace.envs import registry
+from headrace.envs.base import EnvSpec, TimeStep
+from headrace.errors import BadSetting, Diverged, EnvironmentFault, HeadraceError, RunConflict, UnknownName
+from headrace.part import tweak
+from headrace.run import make_run
+from headrace.store import RunFolder
+from headrace.stream import Stream
+from headrace.training import Trained, train
+from tests.small_runs import (
+    GAME,
+    SETTINGS,
+    STEPS,
+    VARIANT,
+    Command,
+    StopAt,
+    assert_same_arrays,
+    assert_same_result,
+    checkpoint_steps,
+    contents,
+    newest_checkpoint,
+    small_train,
+    small_words,
+)
+
+
+def test_metrics_have_one_row_each_thousand_steps(finished: Trained) -> None:
+    metrics = RunFolder.read(finished.path).metrics()
+    assert metrics["step"].tolist() == [1000, 2000, 3000]
+    wanted = "return td_error q td_update_norm aux_update_norm aux_loss cosine_before_orth cosine_before_orth2 epsilon"
+    for name in wanted.split():
+        assert np.isfinite(metrics[name]).all(), name
+    assert (np.abs(metrics["cosine_before_orth"]) <= 1).all()
+    assert ((-2 <= metrics["aux_loss"]) & (metrics["aux_loss"] <= 2)).all()  # a sum of two cosines
+    assert metrics["epsilon"][-1] == pytest.approx(0.01)  # reached after a tenth of the run
+    assert (0.9 < metrics["aux_active"]).all()
+
+
+def test_the_logged_return_is_the_mean_of_the_last_hundred_finished_episodes(finished: Trained) -> None:
+    folder = RunFolder.read(finished.path)
+    episodes, metrics = folder.episodes(), folder.metrics()
+    for step, logged in zip(metrics["step"], metrics["return"], strict=True):
+        assert logged == pytest.approx(episodes["return"][episodes["step"] <= step][-100:].mean(), rel=1e-12)
+    assert len(episodes["step"]) > 100
+
+
+def test_the_score_is_the_mean_of_the_last_fifty_points(finished: Trained) -> None:
+    returns = RunFolder.read(finished.path).metrics()["return"]
+    assert finished.score == (pytest.approx(returns[-50:].mean()), 3)
+
+
+def test_every_step_belongs_to_one_episode(finished: Trained) -> None:
+    episodes = RunFolder.read(finished.path).episodes()
+    assert episodes["step"].tolist() == episodes["length"].cumsum().tolist()
+    assert STEPS - episodes["step"][-1] < 500  # the open episode
+
+
+def test_the_folder_of_a_finished_run(finished: Trained) -> None:
+    facts = RunFolder.read(finished.path).manifest
+    assert facts["status"] == "finished"
+    assert facts["identity"]["steps"] == STEPS
+    assert facts["machine"]["jax"]
+    assert facts["start"] <= facts["end"]
+    assert facts["seconds"] > 0
+    assert (finished.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert checkpoint_steps(finished.path) == [STEPS - 250, STEPS]
+
+
+def test_a_finished_run_run_again_changes_no_file(finished: Trained) -> None:
+    before = contents(finished.path)
+    form = RunFolder.read(finished.path).identity["env"]["form"]
+    again = small_train(finished.path.parent, form=form)
+    assert again == finished._replace(did_nothing=True)
+    assert contents(finished.path) == before
+
+
+def test_a_run_that_another_process_writes_is_refused(finished_compiled: Trained, tmp_path: Path) -> None:
+    identity = RunFolder.read(finished_compiled.path).identity
+    with RunFolder.open(tmp_path / finished_compiled.path.name, identity, {}):
+        with pytest.raises(RunConflict, match="another process .* is training the run"):
+            small_train(tmp_path)
+
+
+# Stopping anywhere and continuing
+
+
+@pytest.mark.parametrize("form", ["compiled", "host"])
+def test_where_a_stream_stops_and_how_it_is_cut_does_not_matter(form: str, programs: Path) -> None:
+    run = make_run(VARIANT, GAME, seed=3, steps=STEPS, settings=SETTINGS, form=form)
+    straight = run.stream()
+    straight.begin()
+    episodes = straight.run(997) + straight.run(3)
+    means = straight.report()
+
+    other = run.stream()
+    other.begin()
+    heard = []
+    for count in (1, 2, 61, 333, 0, 7, 400, 196):
+        heard += other.run(count)
+        other = renewed(other, run.stream())
+    assert other.step == 1000
+    assert heard == episodes
+    assert other.report() == means
+    assert_same_arrays(other.save()[0], straight.save()[0])
+    assert other.save()[1] == straight.save()[1]
+
+
+def renewed(stream: Stream, fresh: Stream) -> Stream:
+    fresh.restore(*stream.save())
+    return fresh
+
+
+@pytest.mark.parametrize("stop", [40, 1000, 2345])
+def test_a_run_stopped_by_ctrl_c_continues_exactly(stop: int, finished_compiled: Trained, tmp_path: Path) -> None:
+    first = small_train(tmp_path, progress=StopAt(stop), checkpoint_every=None)
+    assert first.status == "interrupted"
+    assert stop <= first.steps_done < STEPS
+    assert checkpoint_steps(first.path) == [first.steps_done]
+    heard = StopAt(STEPS + 1)
+    assert small_train(tmp_path, progress=heard).status == "finished"
+    assert heard.notices == [f"continuing from step {first.steps_done:,}"]
+    assert_same_result(first.path, finished_compiled.path)
+
+
+def test_the_clock_goes_on_where_a_run_continues(programs: Path, tmp_path: Path) -> None:
+    first = small_train(tmp_path, progress=StopAt(1500))
+    before = RunFolder.read(first.path).speed()["seconds"]
+    small_train(tmp_path)
+    after = RunFolder.read(first.path)
+    assert (np.diff(after.speed()["seconds"]) > 0).all()
+    assert after.manifest["seconds"] > before[-1]
+
+
+def truncate(path: Path) -> str:
+    path.write_bytes(path.read_bytes()[:-100])
+    return "passed over"
+
+
+def flip_a_bit(path: Path) -> str:
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 8
+    path.write_bytes(data)
+    return "its checksum is wrong"
+
+
+def empty(path: Path) -> str:
+    path.write_bytes(b"")
+    return "passed over"
+
+
+def replace_by_another_runs(path: Path) -> str:
+    other = small_train(path.parents[2] / "other", seed=1, progress=StopAt(1))
+    path.write_bytes(newest_checkpoint(other.path).read_bytes())
+    return "it belongs to another run"
+
+
+@pytest.mark.parametrize("damage", [truncate, flip_a_bit, empty, replace_by_another_runs])
+def test_the_checkpoint_before_a_damaged_one_is_used(
+    damage: Callable[[Path], str], finished_compiled: Trained, tmp_path: Path
+) -> None:
+    path = small_train(tmp_path, progress=StopAt(1200), checkpoint_every=100).path
+    good, bad = checkpoint_steps(path)
+    reason = damage(newest_checkpoint(path))
+    heard = StopAt(STEPS + 1)
+    small_train(tmp_path, progress=heard)
+    assert f"step-{bad:012d}" in heard.notices[0]
+    assert reason in heard.notices[0]
+    assert heard.notices[1:] == [f"continuing from step {good:,}"]
+    assert_same_result(path, finished_compiled.path)
+
+
+def test_without_a_usable_checkpoint_a_run_starts_anew(finished_compiled: Trained, tmp_path: Path) -> None:
+    path = small_train(tmp_path, progress=StopAt(600)).path
+    for checkpoint in (path / "checkpoints").iterdir():
+        truncate(checkpoint)
+    heard = StopAt(STEPS + 1)
+    small_train(tmp_path, progress=heard)
+    assert "starts anew" in heard.notices[-1]
+    assert_same_result(path, finished_compiled.path)
+
+
+# What can go wrong
+
+
+def test_a_diverging_agent_stops_at_its_last_good_checkpoint(programs: Path, tmp_path: Path) -> None:
+    wild = {"settings": ("td.lr=1.0",), "checkpoint_every": 25}
+    with pytest.raises(Diverged, match=r"is no longer finite at step \d+") as caught:
+        small_train(tmp_path, **wild)
+    (path,) = tmp_path.iterdir()
+    folder, step = RunFolder.read(path), caught.value.step
+    assert folder.status == "diverged"
+    assert folder.manifest["diverged"] == {"quantity": caught.value.quantity, "step": step}
+    assert 25 < step < STEPS
+
+    checkpoint = folder.latest()
+    assert checkpoint is not None
+    assert folder.notices == []
+    assert step - 25 <= checkpoint.step < step
+    floats = [array for array in checkpoint.arrays.values() if array.dtype.kind == "f"]
+    assert all(np.isfinite(array).all() for array in floats)
+
+    before = contents(path)
+    with pytest.raises(Diverged, match=f"{caught.value.quantity} is no longer finite at step {step}"):
+        small_train(tmp_path, **wild)
+    assert contents(path) == before
+
+
+class Faulty:
+    """Pictures of noise in Breakout's shape, until something is wrong with one; an episode has ten steps."""
+
+    spec = EnvSpec("toy/faulty", (10, 10, 4), ("stay", "left", "right"))
+
+    def __init__(self, fault: str, at: int) -> None:
+        self.fault, self.at = fault, at
+
+    def reset(self, seed: int) -> np.ndarray:
+        self.random, self.count = np.random.RandomState(seed), 0
+        return self._picture()
+
+    def _picture(self) -> np.ndarray:
+        return self.random.rand(10, 10, 4)
+
+    def step(self, action: int) -> TimeStep:
+        self.count += 1
+        last = self.count % 10 == 0
+        obs, reward = self._picture(), 1.0
+        step = TimeStep(obs, self._picture() if last else obs, reward, last, False, last)
+        return step._replace(**self._wrong(obs)) if self.count == self.at else step
+
+    def _wrong(self, obs: np.ndarray) -> dict[str, Any]:
+        nan, missing = np.where(obs > 0.99, np.nan, obs), [[None]]
+        return {
+            "nan": {"obs": nan, "successor": nan},
+            "infinite reward": {"reward": np.inf},
+            "shape": {"obs": obs[:9], "successor": obs[:9]},
+            "two rewards": {"reward": np.ones(2)},
+            "no numbers": {"obs": missing, "successor": missing},
+            "none": {},
+        }[self.fault]
+
+    def save(self) -> dict[str, Any]:
+        kind, keys, *rest = self.random.get_state()
+        return {"count": self.count, "random": [kind, keys.tolist(), *rest]}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.count = saved["count"]
+        kind, keys, *rest = saved["random"]
+        self.random.set_state((kind, np.array(keys, np.uint32), *rest))
+
+    def render(self) -> np.ndarray:
+        return np.zeros((10, 10, 3), np.uint8)
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A family of one faulty environment; what is wrong with it can be changed."""
+    fault = {"fault": "none", "at": 333}
+    rules = registry.MinAtarRules()
+    family = registry.Family(("faulty",), rules, _not_compiled, lambda *_: Faulty(**fault), "numpy", "a toy")
+    monkeypatch.setitem(registry.FAMILIES, "toy", family)
+    yield fault
+
+
+def _not_compiled(member: str, rules: Any) -> Any:
+    raise AssertionError(f"{member} has no compiled form")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("nan", "gave a observation with nan in it at step 332"),
+        ("infinite reward", "gave a reward with inf in it at step 332"),
+        ("shape", r"of shape \(9, 10, 4\) where \(10, 10, 4\) was declared at step 332"),
+        ("two rewards", r"gave a reward of shape \(2,\) where \(\) was declared at step 332"),
+        ("no numbers", "that is no array of numbers"),
+    ],
+)
+def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
+    fault: str, message: str, toy: dict[str, Any], programs: Path, tmp_path: Path
+) -> None:
+    def go(out: str) -> Trained:
+        return train(VARIANT, "toy/faulty", steps=500, settings=SETTINGS, out=tmp_path / out, form="host",
+                     checkpoint_every=100)  # fmt: skip
+
+    wanted = go("whole")
+    toy["fault"] = fault
+    with pytest.raises(EnvironmentFault, match=message.replace("a observation", "an observation")):
+        go("faulty")
+    path = tmp_path / "faulty" / wanted.path.name
+    folder = RunFolder.read(path)
+    assert folder.status == "failed"
+    assert "EnvironmentFault" in folder.manifest["cause"]
+    assert checkpoint_steps(path) == [200, 300]
+
+    toy["fault"] = "none"
+    go("faulty")
+    assert_same_result(path, wanted.path)
+
+
+def test_a_full_disk_is_said_and_the_run_continues_when_there_is_room(
+    command: Command, finished_compiled: Trained, tmp_path: Path
+) -> None:
+    path = small_train(tmp_path, progress=StopAt(600)).path
+    saved = checkpoint_steps(path)
+    room = newest_checkpoint(path).stat().st_size // 2
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    full = command(*small_words(tmp_path, "--checkpoint-every", "100"), preexec_fn=limit)
+    assert full.returncode == 1
+    assert "no room to write" in full.stderr
+    assert "run the same command again" in full.stderr
+    assert checkpoint_steps(path) == saved
+    assert not list((path / "checkpoints").glob(".*"))
+    assert RunFolder.read(path).latest().step == saved[-1]  # type: ignore[union-attr]
+
+    small_train(tmp_path)
+    assert_same_result(path, finished_compiled.path)
+
+
+def test_what_cannot_be_run_leaves_nothing_behind(tmp_path: Path) -> None:
+    for changes, error in (
+        ({"settings": ("td.lr=-1",)}, BadSetting),
+        ({"settings": ("td.rate=1",)}, UnknownName),
+        ({"seed": 0.5}, BadSetting),
+        ({"steps": 0}, BadSetting),
+        ({"checkpoint_every": 0}, BadSetting),
+        ({"checkpoint_every": float("inf")}, BadSetting),
+        ({"form": "compild"}, UnknownName),
+        ({"engine": "fastest"}, UnknownName),
+        ({"sinks": ["tensorbord"]}, UnknownName),
+        ({"sinks": ["wandb"]}, HeadraceError),
+    ):
+        with pytest.raises(error):
+            small_train(tmp_path / "out", **changes)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+# Sinks, and the pieces in a loop of one's own
+
+
+class Recorder:
+    def __init__(self, source: sinks.Source) -> None:
+        self.source, self.rows, self.closed = source, list[tuple[int, dict[str, float]]](), False
+
+    def log(self, step: int, metrics: Any) -> None:
+        self.rows.append((step, dict(metrics)))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_sink_is_told_from_which_step_the_run_is_trained_again(
+    monkeypatch: pytest.MonkeyPatch, programs: Path, tmp_path: Path
+) -> None:
+    opened: list[Recorder] = []
+
+    def make(package: Any, source: sinks.Source) -> Recorder:
+        opened.append(Recorder(source))
+        return opened[-1]
+
+    monkeypatch.setitem(sinks.SINKS, "tensorboard", sinks.Product("json", make))
+    first = small_train(tmp_path, sinks=["tensorboard"], progress=StopAt(1234))
+    small_train(tmp_path, sinks=["tensorboard"])
+    assert [sink.source.start for sink in opened] == [0, first.steps_done]
+    assert [[step for step, _ in sink.rows] for sink in opened] == [[1000], [2000, 3000]]
+    assert all({"return", "td_error", "steps_per_s"} <= row.keys() for sink in opened for _, row in sink.rows)
+    assert all(sink.closed for sink in opened)
+
+
+def test_ten_lines_of_ones_own_do_what_train_does(programs: Path, tmp_path: Path) -> None:
+    agent = headrace.tweak(headrace.agent(VARIANT), *SETTINGS)
+    env = headrace.make_env(GAME)
+    engine = headrace.Engine(agent, env.spec, seed=5, steps=1200)
+    engine.begin(env.reset(5))
+    episodes = []
+    while engine.step < 1200:
+        episode = engine.learn(env.step(engine.action))
+        if episode:
+            episodes.append(episode)
+
+    trained = headrace.train(agent, GAME, seed=5, steps=1200, out=tmp_path, form="host")
+    written = headrace.RunFolder.read(trained.path)
+    assert [tuple(episode) for episode in episodes] == list(zip(*written.episodes().values(), strict=True))
+    checkpoint = written.latest()
+    assert checkpoint is not None
+    params = {name: a for name, a in checkpoint.arrays.items() if name.startswith("stream/agent/")}
+    assert_same_arrays({name: engine.save()[name] for name in params}, params)
+
+
+def test_numbers_and_seeds_share_one_compiled_program(finished_compiled: Trained, tmp_path: Path) -> None:
+    small_train(tmp_path, seed=11, steps=100)
+    programs = compiled._run._cache_size(), compiled._start._cache_size()
+    small_train(tmp_path, seed=12, steps=150, settings=("td.lr=1e-3", "aux.weight=0.5", "explore.fraction=0.3"))
+    assert (compiled._run._cache_size(), compiled._start._cache_size()) == programs
+
+
+def test_an_agent_may_be_given_as_a_value(finished_compiled: Trained, tmp_path: Path) -> None:
+    agent = tweak(VARIANTS[VARIANT], *SETTINGS)
+    assert make_run(agent, GAME, steps=STEPS).name == finished_compiled.path.name
