@@ -39,9 +39,11 @@ class Command:
     def __init__(self, programs: Path) -> None:
         self.environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(programs), "COLUMNS": "80"}
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+    def start(self, *words: str, within: str = "true", **options: Any) -> subprocess.Popen[str]:
+        """The process; `within` is a shell command that sets its limits."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
-        return subprocess.Popen([sys.executable, "-m", "headrace", *words], env=self.environment, **pipes)
+        shell = ["sh", "-c", f'{within}; exec "$@"', "sh", sys.executable, "-m", "headrace", *words]
+        return subprocess.Popen(shell, env=self.environment, **pipes)
 
     def __call__(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         process = self.start(*words, **options)

@@ -91,10 +91,9 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     assert f"finished {STEPS:,} steps" in last.stdout
     assert f"continuing from step {kills[-1].step:,}" in last.stderr
     record_property("kills", kills)
-    print(
-        f"\n{form}: {len(kills)} kills in mid-training, {sum(k.writing for k in kills)} while a checkpoint was being written"
-    )
-    print("at steps", *(k.step for k in kills))
+    writing = sum(kill.writing for kill in kills)
+    print(f"\n{form}: {len(kills)} kills in mid-training, {writing} of them while a checkpoint was being written,")
+    print("at steps", *(kill.step for kill in kills))
     assert len([k for k in kills if k.advanced > 0]) == KILLS[form]
     assert len(RunFolder.read(folder).manifest["resumed"]) == KILLS[form]
 

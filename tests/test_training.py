@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,9 @@ def test_metrics_have_one_row_each_thousand_steps(finished: Trained) -> None:
     for name in wanted.split():
         assert np.isfinite(metrics[name]).all(), name
     assert (np.abs(metrics["cosine_before_orth"]) <= 1).all()
-    assert ((-2 <= metrics["aux_loss"]) & (metrics["aux_loss"] <= 2)).all()  # a sum of two cosines
-    assert metrics["epsilon"][-1] == pytest.approx(0.01)  # reached after a tenth of the run
-    assert (0.9 < metrics["aux_active"]).all()
+    assert (np.abs(metrics["aux_loss"]) <= 2).all()  # a sum of two cosines
+    assert metrics["epsilon"][-1] == pytest.approx(0.01, rel=1e-4)  # reached after a tenth of the run
+    assert (metrics["aux_active"] > 0.5).all()
 
 
 def test_the_logged_return_is_the_mean_of_the_last_hundred_finished_episodes(finished: Trained) -> None:
@@ -91,9 +90,9 @@ def test_a_finished_run_run_again_changes_no_file(finished: Trained) -> None:
 
 def test_a_run_that_another_process_writes_is_refused(finished_compiled: Trained, tmp_path: Path) -> None:
     identity = RunFolder.read(finished_compiled.path).identity
-    with RunFolder.open(tmp_path / finished_compiled.path.name, identity, {}):
-        with pytest.raises(RunConflict, match="another process .* is training the run"):
-            small_train(tmp_path)
+    refusal = pytest.raises(RunConflict, match=r"another process \(pid \d+\) is training the run")
+    with RunFolder.open(tmp_path / finished_compiled.path.name, identity, {}), refusal:
+        small_train(tmp_path)
 
 
 # Stopping anywhere and continuing
@@ -125,7 +124,7 @@ def renewed(stream: Stream, fresh: Stream) -> Stream:
     return fresh
 
 
-@pytest.mark.parametrize("stop", [40, 1000, 2345])
+@pytest.mark.parametrize("stop", [40, 1000, 1777])
 def test_a_run_stopped_by_ctrl_c_continues_exactly(stop: int, finished_compiled: Trained, tmp_path: Path) -> None:
     first = small_train(tmp_path, progress=StopAt(stop), checkpoint_every=None)
     assert first.status == "interrupted"
@@ -153,9 +152,9 @@ def truncate(path: Path) -> str:
 
 def flip_a_bit(path: Path) -> str:
     data = bytearray(path.read_bytes())
-    data[-3] ^= 8
+    data[len(data) // 2] ^= 8
     path.write_bytes(data)
-    return "its checksum is wrong"
+    return "passed over"
 
 
 def empty(path: Path) -> str:
@@ -243,19 +242,20 @@ class Faulty:
         return step._replace(**self._wrong(obs)) if self.count == self.at else step
 
     def _wrong(self, obs: np.ndarray) -> dict[str, Any]:
-        nan, missing = np.where(obs > 0.99, np.nan, obs), [[None]]
-        return {
+        nan, words = np.where(obs > 0.99, np.nan, obs), [["black"]]
+        wrong: dict[str, dict[str, Any]] = {
             "nan": {"obs": nan, "successor": nan},
             "infinite reward": {"reward": np.inf},
             "shape": {"obs": obs[:9], "successor": obs[:9]},
             "two rewards": {"reward": np.ones(2)},
-            "no numbers": {"obs": missing, "successor": missing},
+            "no numbers": {"obs": words, "successor": words},
             "none": {},
-        }[self.fault]
+        }
+        return wrong[self.fault]
 
     def save(self) -> dict[str, Any]:
-        kind, keys, *rest = self.random.get_state()
-        return {"count": self.count, "random": [kind, keys.tolist(), *rest]}
+        state: Any = self.random.get_state()
+        return {"count": self.count, "random": [state[0], state[1].tolist(), *state[2:]]}
 
     def restore(self, saved: dict[str, Any]) -> None:
         self.count = saved["count"]
@@ -267,13 +267,13 @@ class Faulty:
 
 
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def toy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A family of one faulty environment; what is wrong with it can be changed."""
-    fault = {"fault": "none", "at": 333}
+    fault: dict[str, Any] = {"fault": "none", "at": 333}
     rules = registry.MinAtarRules()
     family = registry.Family(("faulty",), rules, _not_compiled, lambda *_: Faulty(**fault), "numpy", "a toy")
     monkeypatch.setitem(registry.FAMILIES, "toy", family)
-    yield fault
+    return fault
 
 
 def _not_compiled(member: str, rules: Any) -> Any:
@@ -283,11 +283,11 @@ def _not_compiled(member: str, rules: Any) -> Any:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("nan", "gave a observation with nan in it at step 332"),
-        ("infinite reward", "gave a reward with inf in it at step 332"),
-        ("shape", r"of shape \(9, 10, 4\) where \(10, 10, 4\) was declared at step 332"),
-        ("two rewards", r"gave a reward of shape \(2,\) where \(\) was declared at step 332"),
-        ("no numbers", "that is no array of numbers"),
+        ("nan", "the observation that toy/faulty gave at step 332 has nan in it"),
+        ("infinite reward", "the reward that toy/faulty gave at step 332 has inf in it"),
+        ("shape", r"the observation that toy/faulty gave at step 332 has shape \(9, 10, 4\), not \(10, 10, 4\)"),
+        ("two rewards", r"the reward that toy/faulty gave at step 332 has shape \(2,\), not \(\)"),
+        ("no numbers", "the observation that toy/faulty gave at step 332 is no array of numbers"),
     ],
 )
 def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
@@ -299,7 +299,7 @@ def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
 
     wanted = go("whole")
     toy["fault"] = fault
-    with pytest.raises(EnvironmentFault, match=message.replace("a observation", "an observation")):
+    with pytest.raises(EnvironmentFault, match=message):
         go("faulty")
     path = tmp_path / "faulty" / wanted.path.name
     folder = RunFolder.read(path)
@@ -317,18 +317,16 @@ def test_a_full_disk_is_said_and_the_run_continues_when_there_is_room(
 ) -> None:
     path = small_train(tmp_path, progress=StopAt(600)).path
     saved = checkpoint_steps(path)
-    room = newest_checkpoint(path).stat().st_size // 2
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-
-    full = command(*small_words(tmp_path, "--checkpoint-every", "100"), preexec_fn=limit)
+    blocks = newest_checkpoint(path).stat().st_size // 2 // 512
+    full = command(*small_words(tmp_path, "--checkpoint-every", "100"), within=f"ulimit -f {blocks}")
     assert full.returncode == 1
     assert "no room to write" in full.stderr
     assert "run the same command again" in full.stderr
     assert checkpoint_steps(path) == saved
     assert not list((path / "checkpoints").glob(".*"))
-    assert RunFolder.read(path).latest().step == saved[-1]  # type: ignore[union-attr]
+    latest = RunFolder.read(path).latest()
+    assert latest is not None
+    assert latest.step == saved[-1]
 
     small_train(tmp_path)
     assert_same_result(path, finished_compiled.path)
@@ -348,7 +346,7 @@ def test_what_cannot_be_run_leaves_nothing_behind(tmp_path: Path) -> None:
         ({"sinks": ["wandb"]}, HeadraceError),
     ):
         with pytest.raises(error):
-            small_train(tmp_path / "out", **changes)  # type: ignore[arg-type]
+            small_train(tmp_path / "out", **changes)
     assert not list(tmp_path.iterdir())
 
 
@@ -406,9 +404,14 @@ def test_ten_lines_of_ones_own_do_what_train_does(programs: Path, tmp_path: Path
 
 def test_numbers_and_seeds_share_one_compiled_program(finished_compiled: Trained, tmp_path: Path) -> None:
     small_train(tmp_path, seed=11, steps=100)
-    programs = compiled._run._cache_size(), compiled._start._cache_size()
+    compiled_before = program_counts()
     small_train(tmp_path, seed=12, steps=150, settings=("td.lr=1e-3", "aux.weight=0.5", "explore.fraction=0.3"))
-    assert (compiled._run._cache_size(), compiled._start._cache_size()) == programs
+    assert program_counts() == compiled_before
+
+
+def program_counts() -> list[int]:
+    jitted: list[Any] = [compiled._start, compiled._run]
+    return [program._cache_size() for program in jitted]
 
 
 def test_an_agent_may_be_given_as_a_value(finished_compiled: Trained, tmp_path: Path) -> None:

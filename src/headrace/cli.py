@@ -46,14 +46,17 @@ def _number(text: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="headrace", description="Streaming deep reinforcement learning with online representation learning."
+        prog="headrace",
+        description="Streaming deep reinforcement learning with online representation learning.",
+        epilog="For example: headrace train qrc+spr+orth minatar/breakout --steps 5e6, then headrace show runs/NAME. "
+        "The same command again continues a run that was stopped. `headrace COMMAND --help` says more.",
     )
     parser.add_argument("--version", action="version", version=f"headrace {machine_facts()['headrace']}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _train_words(_command(commands, "train", _train, "train an agent, or continue where it stopped"))
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
-    _command(commands, "show", _show, "what a run is and how far it got").add_argument("run", metavar="RUN")
+    _run_word(_command(commands, "show", _show, "what a run is and how far it got"))
     _command(commands, "variants", _variants, "the agents that have a name")
     _command(commands, "envs", _envs, "the environments that have a name")
     return parser
@@ -64,6 +67,10 @@ def _command(commands: Any, name: str, call: Callable[[argparse.Namespace], int]
     parser.set_defaults(command=call)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return parser
+
+
+def _run_word(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run's folder, as `headrace train` names it")
 
 
 def _train_words(parser: argparse.ArgumentParser) -> None:
@@ -87,13 +94,13 @@ def _train_words(parser: argparse.ArgumentParser) -> None:
 
 
 def _eval_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN")
+    _run_word(parser)
     parser.add_argument("--episodes", type=_number, default=30, help="how many to play (30)")
     _policy_words(parser, 27_000)
 
 
 def _play_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN")
+    _run_word(parser)
     parser.add_argument("--out", required=True, metavar="FILE", help="a .gif, .webp or .png (animated)")
     _policy_words(parser, 1_000)
 
@@ -206,8 +213,8 @@ def _variants(words: argparse.Namespace) -> int:
     from headrace import show
 
     found = show.variants()
-    lines = [f"{v['name']:24} {v['kind']:9} {v['parameters']:>9,}" for v in found]
-    _print(words, found, "\n".join([f"{'name':24} {'kind':9} {'parameters on MinAtar Breakout':>9}", *lines]))
+    lines = [f"{v['name']:24} {v['kind']:9} {v['parameters']:>10,}" for v in found]
+    _print(words, found, "\n".join([f"{'name':24} {'kind':9} parameters (on MinAtar Breakout)", *lines]))
     return 0
 
 

@@ -87,7 +87,7 @@ def line(run: Any, step: int, rate: float, mean_return: float, means: dict[str, 
     """As much of a run's state as fits into `width`: how far, how fast, how well; then which run; then its losses."""
     wanted = [
         f"{_steps(step)}/{_steps(run.steps)} {100 * step // run.steps}%",
-        f"{rate:,.0f} steps/s" if rate > 0 else "compiling",
+        f"{rate:,.0f} steps/s" if rate > 0 else "- steps/s",
         f"{_clock((run.steps - step) / rate)} left" if rate > 0 else "",
         f"return {_number(mean_return)}",
         *(f"{label} {_number(means[key])}" for key, label in _WANTED if key in means),

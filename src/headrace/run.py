@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.agents import Agent, agent_named, name_of
-from headrace.envs.base import EnvSpec
 from headrace.envs.registry import FORMS, Environment, environment
 from headrace.errors import BadSetting, unknown
 from headrace.manifest import identity_hash
@@ -51,9 +50,6 @@ class Run:
             return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
         env = self.env.host()
         return HostStream(ReferenceEngine(self.agent, env.spec, seed=self.seed, steps=self.steps), env, self.seed)
-
-    def spec(self) -> EnvSpec:
-        return (self.env.compiled() if self.form == "compiled" else self.env.host()).spec
 
 
 def _short(steps: int) -> str:

@@ -23,6 +23,7 @@ from headrace.progress import Progress, Silent
 from headrace.run import Run, make_run, whole
 from headrace.sinks import SINKS, Sink, open_sinks
 from headrace.store import RunFolder, RunWriter, Score, score
+from headrace.stream import Stream
 
 LOG_EVERY = 1000  # steps between two rows of metrics
 RECENT = 100  # episodes in the reported return
@@ -57,7 +58,6 @@ def train(
     """Trains an agent in an environment, or continues exactly where an earlier call of the same run stopped."""
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
-    run.spec()  # an environment that cannot be had is said before anything is written
     _require(sinks)
     return train_run(run, out, sinks, _Pace(every, checkpoint_seconds), progress or Silent())
 
@@ -76,8 +76,9 @@ def train_run(run: Run, out: str | Path, sinks: Sequence[str], pace: _Pace, prog
     details = {"agent": name_of(run.agent), "machine": machine_facts(), "commit": commit()}
     if ended := _ended_before(path, run):
         return ended
+    stream = run.stream()  # an environment or a network that cannot be had is said before anything is written
     with RunFolder.open(path, run.identity(), details) as folder:
-        return _ended(folder) or _Training(run, folder, sinks, pace, progress).go()
+        return _ended(folder) or _Training(run, stream, folder, sinks, pace, progress).go()
 
 
 def _ended_before(path: Path, run: Run) -> Trained | None:
@@ -118,10 +119,11 @@ class _Pace:
 
 
 class _Training:
-    def __init__(self, run: Run, folder: RunWriter, sinks: Sequence[str], pace: _Pace, progress: Progress) -> None:
-        self.run, self.folder, self.pace, self.progress = run, folder, pace, progress
+    def __init__(
+        self, run: Run, stream: Stream, folder: RunWriter, sinks: Sequence[str], pace: _Pace, progress: Progress
+    ) -> None:
+        self.run, self.stream, self.folder, self.pace, self.progress = run, stream, folder, pace, progress
         self.sink_names, self.sinks = sinks, list[Sink]()
-        self.stream = run.stream()
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.speed = Speed()
 
@@ -149,7 +151,7 @@ class _Training:
             self.folder.set_status(status, **details)
 
     def _start(self) -> None:
-        self.progress.say("preparing")
+        self.progress.say("preparing (compiling takes a while the first time)")
         checkpoint = self.folder.resume()
         for notice in self.folder.notices:
             self.progress.notice(notice)

@@ -118,13 +118,17 @@ def make(name: str, form: str = "host") -> Any:
 
 
 @cache
-def _programs(env: Any) -> tuple[Callable[..., Any], ...]:
+def _programs() -> tuple[Callable[..., Any], ...]:
+    """Making a key, starting and stepping; the latter two are compiled once for each environment."""
     import jax
 
-    def step(state: Any, action: Any, key: Any, count: Any) -> Any:
+    def init(env: CompiledEnv, key: Any) -> Any:
+        return env.init(key)
+
+    def step(env: CompiledEnv, state: Any, action: Any, key: Any, count: Any) -> Any:
         return env.step(state, action, jax.random.fold_in(key, count))
 
-    return jax.random.key, jax.jit(env.init), jax.jit(step)
+    return jax.random.key, jax.jit(init, static_argnums=0), jax.jit(step, static_argnums=0)
 
 
 class Hosted:
@@ -132,16 +136,16 @@ class Hosted:
 
     def __init__(self, env: CompiledEnv) -> None:
         self._env, self.spec = env, env.spec
-        self._make_key, self._init, self._step = _programs(env)
+        self._make_key, self._init, self._step = _programs()
 
     def reset(self, seed: int) -> np.ndarray:
         self._key, self._taken = self._make_key(seed), 0
-        self._state, obs = self._init(self._key)
+        self._state, obs = self._init(self._env, self._key)
         return np.asarray(obs)
 
     def step(self, action: int) -> Any:
         self._taken += 1
-        self._state, timestep = self._step(self._state, np.int32(action), self._key, self._taken)
+        self._state, timestep = self._step(self._env, self._state, np.int32(action), self._key, self._taken)
         return type(timestep)(*(np.asarray(x) for x in timestep))
 
     def render(self) -> np.ndarray:

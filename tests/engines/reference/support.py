@@ -17,8 +17,8 @@ from headrace.engines.reference.td import init_td
 from headrace.engines.reference.transition import Transition
 
 VECTOR = Mlp((5,), 4)
-IMAGE = Conv((3,), ((2, 2),), ((1, 1),), 4)
-SHAPES: dict[Any, tuple[int, ...]] = {VECTOR: (3,), IMAGE: (4, 4, 2)}
+IMAGE = Conv((2,), ((2, 2),), ((1, 1),), 3)
+SHAPES: dict[Any, tuple[int, ...]] = {VECTOR: (3,), IMAGE: (3, 4, 2)}
 N_ACTIONS = 3
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -88,12 +88,18 @@ def start(agent: Agent, seed: int = 0, params: Modules | None = None) -> AgentSt
     return fresh._replace(params=params, td=td, aux=aux)
 
 
-def run(agent: Agent, state: AgentState, transitions: list[Transition], first: int = 0) -> AgentState:
+def run(agent: Agent, state: AgentState, transitions: list[Transition], step: Any = learn_compiled) -> AgentState:
     """The state after learning from the transitions."""
     layout = small_layout(agent)
-    for i, t in enumerate(transitions, start=first):
-        state, _ = learn_compiled(agent, layout, state, t, draws_of(agent, i))
+    for i, t in enumerate(transitions):
+        state, _ = step(agent, layout, state, t, draws_of(agent, i))
     return state
+
+
+def learn_eagerly(*args: Any) -> Any:
+    """One operation after the other: nothing is compiled for an agent of its own."""
+    with jax.disable_jit():
+        return learn(*args)
 
 
 def flat(tree: Any) -> np.ndarray:

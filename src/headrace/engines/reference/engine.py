@@ -94,16 +94,16 @@ class ReferenceEngine:
         try:
             array = np.asarray(value, np.float32)
         except (TypeError, ValueError) as error:
-            raise self._fault(f"{what} that is no array of numbers ({error})") from error
+            raise self._fault(what, f"is no array of numbers ({error})") from error
         if array.shape != shape:
-            raise self._fault(f"{what} of shape {array.shape} where {shape} was declared")
+            raise self._fault(what, f"has shape {array.shape}, not {shape}")
         if not np.isfinite(array).all():
-            raise self._fault(f"{what} with {array[~np.isfinite(array)].flat[0]} in it")
+            raise self._fault(what, f"has {array[~np.isfinite(array)].flat[0]} in it")
         return array
 
-    def _fault(self, what: str) -> EnvironmentFault:
+    def _fault(self, what: str, why: str) -> EnvironmentFault:
         step = self.step if self.state else 0
         return EnvironmentFault(
-            f"{self.spec.name} gave a {what} at step {step:,}: nothing can be learnt from it. "
+            f"the {what} that {self.spec.name} gave at step {step:,} {why}: nothing can be learnt from it. "
             "The run's last checkpoint is intact; mend the environment and run the same command again."
         )

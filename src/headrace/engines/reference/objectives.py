@@ -94,8 +94,9 @@ def _(reduce: MeanOverHorizon, losses: jax.Array) -> jax.Array:
 
 def cosine_similarity(a: jax.Array, b: jax.Array) -> jax.Array:
     """The cosine of each row of `a` with the same row of `b`; 0, with a gradient of 0 or finite, at zero norm."""
-    squares = jnp.maximum(jnp.sum(a * a, -1), 1e-16) * jnp.maximum(jnp.sum(b * b, -1), 1e-16)
-    return jnp.sum(a * b, -1) * jax.lax.rsqrt(squares)
+    # One root each: the product of two squares this small would have no finite derivative in float32.
+    per_length = [jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, -1), 1e-16)) for x in (a, b)]
+    return jnp.sum(a * b, -1) * per_length[0] * per_length[1]
 
 
 @singledispatch

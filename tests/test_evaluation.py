@@ -1,0 +1,117 @@
+"""A frozen agent: the same episodes each time, and nothing in its folder changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import headrace
+from headrace.errors import BadSetting, HeadraceError
+from headrace.evaluation import evaluate, play
+from headrace.run import run_of
+from headrace.store import RunFolder
+from headrace.training import Trained
+from tests.small_runs import StopAt, contents, small_train
+
+
+def test_evaluating_twice_gives_the_same_and_changes_nothing(finished: Trained) -> None:
+    before = contents(finished.path)
+    first = evaluate(finished.path, episodes=5, epsilon=0.2, max_steps=500)
+    second = evaluate(finished.path, episodes=5, epsilon=0.2, max_steps=500)
+    assert first == second
+    assert contents(finished.path) == before
+    assert first.step == finished.steps_done
+    assert len(first.episodes) == 5
+    assert len({episode.length for episode in first.episodes}) > 1  # each episode has a seed of its own
+
+
+def test_another_seed_gives_other_episodes(finished: Trained) -> None:
+    lengths = [
+        [episode.length for episode in evaluate(finished.path, episodes=5, epsilon=1, seed=seed).episodes]
+        for seed in (0, 100)
+    ]
+    assert lengths[0] != lengths[1]
+
+
+def test_epsilon_is_the_share_of_random_actions(finished: Trained) -> None:
+    greedy = evaluate(finished.path, episodes=4, epsilon=0, max_steps=300)
+    random = evaluate(finished.path, episodes=4, epsilon=1, max_steps=300)
+    assert [e.length for e in greedy.episodes] != [e.length for e in random.episodes]
+
+
+def test_an_episode_stopped_at_the_limit_is_counted(finished: Trained) -> None:
+    found = evaluate(finished.path, episodes=3, epsilon=1, max_steps=4)  # a ball takes longer to reach the floor
+    assert [episode.length for episode in found.episodes] == [4, 4, 4]
+    assert found.cut == 3
+    assert evaluate(finished.path, episodes=3, epsilon=1).cut == 0
+
+
+def test_the_episodes_of_a_frozen_agent_are_those_of_its_q_values(finished: Trained) -> None:
+    """Epsilon 0 by hand: standardise with the saved statistics, take the best action, learn nothing."""
+    from headrace.engines.reference.frozen import FrozenPolicy
+    from headrace.evaluation import host_of
+
+    folder = RunFolder.read(finished.path)
+    run, checkpoint = run_of(folder.identity), folder.latest()
+    assert checkpoint is not None
+    env = host_of(run)
+    policy = FrozenPolicy(run.agent, env.spec, checkpoint.arrays, eps=0.0, seed=0)
+    obs, length, last = env.reset(7), 0, False
+    while not last:
+        step = env.step(policy(obs))
+        obs, length, last = step.obs, length + 1, bool(step.last)
+    assert evaluate(finished.path, episodes=1, epsilon=0, seed=7).episodes[0].length == length
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".webp", ".png"])
+def test_a_video_shows_every_step(suffix: str, finished_compiled: Trained, tmp_path: Path) -> None:
+    out = tmp_path / "new" / f"episode{suffix}"
+    before = contents(finished_compiled.path)
+    found = play(finished_compiled.path, out, epsilon=0.5)
+    with Image.open(out) as video:
+        frames = getattr(video, "n_frames", 1)
+        picture = np.asarray(video.convert("RGB"))
+    assert frames == found.episodes[0].length > 5  # Breakout's ball moves on every step
+    assert picture.shape[0] >= 100
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) >= 4  # background, bricks, ball, paddle
+    assert contents(finished_compiled.path) == before
+
+
+def test_a_video_of_the_package_form(programs: Path, tmp_path: Path) -> None:
+    run = small_train(tmp_path, form="host", progress=StopAt(20))
+    found = headrace.play(run.path, tmp_path / "x.gif", max_steps=6, epsilon=1)
+    with Image.open(tmp_path / "x.gif") as video:
+        assert getattr(video, "n_frames", 1) == found.episodes[0].length == 6
+
+
+def test_what_cannot_be_evaluated_says_why(finished_compiled: Trained, tmp_path: Path) -> None:
+    path = finished_compiled.path
+    for changes, message in (
+        ({"epsilon": 1.5}, "epsilon must be between 0 and 1, got 1.5"),
+        ({"epsilon": float("nan")}, "epsilon must be between 0 and 1, got nan"),
+        ({"episodes": 0}, "episodes must be a whole number from 1 to 1,000,000, got 0"),
+        ({"episodes": 2.5}, "episodes must be a whole number .* got 2.5"),
+        ({"max_steps": 0}, "max_steps must be a whole number .* got 0"),
+        ({"seed": -1}, "seed must be a whole number .* got -1"),
+        ({"seed": 2**40}, "seed must be a whole number"),
+    ):
+        with pytest.raises(BadSetting, match=message):
+            evaluate(path, **changes)
+    with pytest.raises(BadSetting, match=r"must end in .gif, .webp or .png, got 'x.mp4'"):
+        play(path, "x.mp4")
+    (tmp_path / "file").touch()
+    with pytest.raises(HeadraceError, match="cannot write"):
+        play(path, tmp_path / "file" / "x.gif", max_steps=2)
+
+
+def test_a_run_without_a_checkpoint_cannot_be_evaluated(finished_compiled: Trained, tmp_path: Path) -> None:
+    identity = RunFolder.read(finished_compiled.path).identity
+    RunFolder.open(tmp_path / "young", identity, {}).close()
+    for call in (lambda: evaluate(tmp_path / "young"), lambda: play(tmp_path / "young", tmp_path / "x.gif")):
+        with pytest.raises(HeadraceError, match="has no checkpoint yet: train it for a while first"):
+            call()
+    with pytest.raises(HeadraceError, match="is not a run"):
+        evaluate(tmp_path)
