@@ -79,7 +79,7 @@ def test_values_may_be_numbers_tuples_names_and_nested_parts():
     assert parse("Spr(3, augment=AsIs, target=Polyak(keep=0.99))") == Spr(3, augment=AsIs(), target=Polyak(0.99))
 
 
-# what goes wrong, with the value in the message -------------------------------------------------------------------------
+# what goes wrong, with the value in the message -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -43,15 +45,12 @@ def test_rules_have_ranges() -> None:
 
 
 def test_rules_reach_both_forms() -> None:
-    calm = environment("minatar/breakout")
+    calm = environment("minatar/space_invaders")
     calm = registry.Environment(calm.name, tweak(calm.rules, "sticky=0.25", "ramping=0"))
-    compiled, host = make_both(calm)
+    compiled: Any = calm.compiled()
+    host: Any = calm.host()
     assert (compiled.sticky, compiled.ramping) == (0.25, False)
     assert (host.sticky, host.game.ramping) == (0.25, False)
-
-
-def make_both(env: registry.Environment) -> tuple:
-    return env.compiled(), env.host()
 
 
 def test_equal_environments_share_their_compiled_form() -> None:

@@ -73,26 +73,48 @@ def _clear_stale(path: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def claim(path: Path) -> IO[str]:
+def claim(path: Path, name: str = LOCK, doing: str = "training the run in") -> IO[str]:
     """A lock that this process alone holds until it closes it or dies; RunConflict if another has it."""
     try:
-        lock = open(path / LOCK, "a+")  # noqa: SIM115 - it stays open while the run is written
+        lock = open(path / name, "a+")  # noqa: SIM115 - it stays open while the run is written
     except OSError as error:
-        raise HeadraceError(f"cannot write {path / LOCK}: {error.strerror}") from error
+        raise HeadraceError(f"cannot write {path / name}: {error.strerror}") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock_patiently(lock)
     except OSError as error:
         with lock:
-            raise _refusal(path, lock, error) from error
+            if not isinstance(error, BlockingIOError):
+                raise HeadraceError(f"cannot lock {path / name}: {error.strerror}") from error
+            raise RunConflict(f"another process (pid {_holder(lock)}) is {doing} {path}") from error
     with suppress(OSError):  # the number is for a message only; a full disk may refuse it
         os.ftruncate(lock.fileno(), 0)
         os.write(lock.fileno(), str(os.getpid()).encode())
     return lock
 
 
-def _refusal(path: Path, lock: IO[str], error: OSError) -> HeadraceError:
-    if not isinstance(error, BlockingIOError):
-        return HeadraceError(f"cannot lock {path / LOCK}: {error.strerror}")
+def _lock_patiently(lock: IO[str]) -> None:
+    """Somebody who only asks whether the lock is held has it for an instant."""
+    for pause in (0.001, 0.01, 0.05):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(pause)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(path: Path, name: str = LOCK) -> bool:
+    """Whether a process holds the lock at this moment."""
+    try:
+        with open(path / name) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no such file: nobody ever held it
+        return False
+    return False
+
+
+def _holder(lock: IO[str]) -> str:
     lock.seek(0)
-    holder = lock.read(20) or "unknown"
-    return RunConflict(f"another process (pid {holder}) is training the run in {path}")
+    return lock.read(20) or "unknown"

@@ -7,12 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
 from headrace.manifest import machine_facts
+from headrace.programs import reuse_compiled_programs
 from headrace.sinks import SINKS
+from headrace.sweep import command as sweep_command
 
 INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headrace {machine_facts()['headrace']}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _train_words(_command(commands, "train", _train, "train an agent, or continue where it stopped"))
+    sweep_command.add_words(_command(commands, "sweep", sweep_command.run, sweep_command.ABOUT), _number)
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
     _run_word(_command(commands, "show", _show, "what a run is and how far it got"))
@@ -115,7 +117,7 @@ def _train(words: argparse.Namespace) -> int:
     from headrace.progress import for_terminal
     from headrace.training import train
 
-    _reuse_compiled_programs()
+    reuse_compiled_programs()
     done = train(
         words.variant, words.env, seed=words.seed, steps=words.steps, settings=words.settings, out=words.out,
         engine=words.engine, form=words.form, sinks=words.sinks, checkpoint_every=words.checkpoint_every,
@@ -142,20 +144,10 @@ def _trained_text(result: dict[str, Any]) -> str:
     return f"finished {result['steps_done']:,} steps: {result['path']}  {score}".rstrip()
 
 
-def _reuse_compiled_programs() -> None:
-    """Keeps compiled programs between processes, so that continuing a run does not compile it again."""
-    import jax
-
-    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(base / "headrace" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-
-
 def _evaluate(words: argparse.Namespace) -> int:
     from headrace.evaluation import evaluate
 
-    _reuse_compiled_programs()
+    reuse_compiled_programs()
     found = evaluate(
         words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps
     )
@@ -181,7 +173,7 @@ def _evaluate(words: argparse.Namespace) -> int:
 def _play(words: argparse.Namespace) -> int:
     from headrace.evaluation import play
 
-    _reuse_compiled_programs()
+    reuse_compiled_programs()
     found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps)
     episode = found.episodes[0]
     result = {"out": words.out, "return": episode.episode_return, "length": episode.length, "step": found.step}

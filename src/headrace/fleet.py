@@ -5,57 +5,81 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from headrace.agents import name_of
-from headrace.errors import BadSetting
-from headrace.manifest import commit, machine_facts
+from headrace.checkpoints import Checkpoint
+from headrace.errors import BadSetting, HeadraceError, RunConflict
 from headrace.progress import Progress, Silent
-from headrace.run import Run
+from headrace.run import Run, whole
 from headrace.store import RunFolder, RunWriter
-from headrace.training import LOG_EVERY, RECENT, Speed, final_arrays, stop_requests
+from headrace.training import LOG_EVERY, RECENT, Pace, Speed, details_of, final_arrays, stop_requests
+
+STEP = "stream/agent/step"  # the array of a saved stream that counts its steps
 
 
 class FleetResult(NamedTuple):
-    """How the runs of a fleet stand."""
+    """How the runs of a fleet stand, by name."""
 
     finished: list[str]
     interrupted: list[str]
     diverged: list[str]
+    refused: dict[str, str]  # runs whose folder is not to be had, and why
 
 
 def train_fleet(
     runs: Sequence[Run],
     out: str | Path,
     *,
+    checkpoint_every: float | None = None,
     checkpoint_seconds: float = 300.0,
     stop_after: float | None = None,
     progress: Progress | None = None,
 ) -> FleetResult:
     """Trains the runs that are not finished yet, together; the same call continues where an earlier one stopped.
 
-    `stop_after` (seconds) ends the call early, with everything saved.
+    `stop_after` (seconds) ends the call early, with everything saved. A run that diverged before keeps its place in
+    the program, unwritten: the numbers of a batched product depend on the size of the batch in the last bit.
     """
-    if len({run.steps for run in runs}) > 1:
-        raise BadSetting("the runs of a fleet must have the same number of steps")
+    every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
+    _require_alike(runs)
     ordered = sorted(runs, key=lambda run: (run.env.name, run.name))
     with ExitStack() as stack:
-        entered = [(run, _enter(stack, run, Path(out))) for run in ordered]
-        done = [run.name for run, folder in entered if folder.status in ("finished", "diverged")]
-        todo = [(run, folder) for run, folder in entered if folder.status not in ("finished", "diverged")]
-        if not todo:
-            return FleetResult(done, [], [])
-        result = _FleetTraining(todo, checkpoint_seconds, stop_after, progress or Silent()).go()
-        return result._replace(finished=done + result.finished)
+        members, refused = _enter(stack, ordered, Path(out))
+        finished = [m.run.name for m in members if m.folder.status == "finished"]
+        rows = [m for m in members if m.folder.status != "finished"]
+        if all(m.diverged for m in rows):
+            return FleetResult(finished, [], [m.run.name for m in rows], refused)
+        training = _FleetTraining(rows, Pace(every, checkpoint_seconds), stop_after, progress or Silent())
+        result = training.go()
+        return result._replace(finished=finished + result.finished, refused=refused)
 
 
-def _enter(stack: ExitStack, run: Run, out: Path) -> RunWriter:
-    details = {"agent": name_of(run.agent), "machine": machine_facts(), "commit": commit()}
-    return stack.enter_context(RunFolder.open(out / run.name, run.identity(), details))
+def _require_alike(runs: Sequence[Run]) -> None:
+    """A fleet is one program; what differs between its streams besides numbers and games is an error."""
+    for what, found in (
+        ("number of steps", {run.steps for run in runs}),
+        ("rules of the environment", {run.env.rules for run in runs}),
+    ):
+        if len(found) > 1:
+            raise BadSetting(f"the runs of a fleet must have the same {what}, got {sorted(map(repr, found))}")
+    for run in runs:
+        if (run.engine, run.form) != ("reference", "compiled"):
+            raise BadSetting(f"a fleet has the reference engine and compiled environments, {run.name} has others")
+
+
+def _enter(stack: ExitStack, runs: Sequence[Run], out: Path) -> tuple[list[_Member], dict[str, str]]:
+    members, refused = [], {}
+    for run in runs:
+        try:
+            folder = stack.enter_context(RunFolder.open(out / run.name, run.identity(), details_of(run)))
+            members.append(_Member(run, folder))
+        except RunConflict as error:
+            refused[run.name] = str(error)
+    return members, refused
 
 
 class _Member:
@@ -64,10 +88,11 @@ class _Member:
     def __init__(self, run: Run, folder: RunWriter) -> None:
         self.run, self.folder = run, folder
         self.recent: deque[float] = deque(maxlen=RECENT)
-        self.diverged = False
+        self.diverged = folder.status == "diverged"
 
-    def resume(self) -> Any:
+    def resume(self) -> Checkpoint | None:
         checkpoint = self.folder.resume()
+        self.recent.clear()
         self.recent.extend(self.folder.episodes()["return"][-RECENT:])
         return checkpoint
 
@@ -80,55 +105,80 @@ class _Member:
         self.diverged = True
         self.folder.set_status("diverged", diverged={"quantity": quantity, "step": step})
 
+    def placeholder(self, step: int) -> dict[str, np.ndarray]:
+        """Arrays that fit this run's place in the program, for a run that is no longer written."""
+        stream = self.run.stream()
+        stream.begin()
+        return {**stream.save()[0], STEP: np.asarray(step, np.int32)}
+
 
 class _FleetTraining:
-    def __init__(
-        self, runs: Sequence[tuple[Run, RunWriter]], save_every: float, stop_after: float | None, progress: Progress
-    ) -> None:
+    def __init__(self, members: Sequence[_Member], pace: Pace, stop_after: float | None, progress: Progress) -> None:
         from headrace.engines.reference.fleet import Fleet
 
-        self.members = [_Member(run, folder) for run, folder in runs]
-        first = self.members[0].run
-        envs: dict[str, Any] = {}
-        for member in self.members:
-            envs.setdefault(repr(member.run.env), member.run.env.compiled())
-        self.steps, self.save_every, self.stop_after, self.progress = first.steps, save_every, stop_after, progress
-        self.fleet = Fleet(
-            [m.run.agent for m in self.members],
-            [envs[repr(m.run.env)] for m in self.members],
-            [m.run.seed for m in self.members],
-            first.steps,
-        )
+        self.members, self.pace, self.stop_after, self.progress = members, pace, stop_after, progress
+        self.steps = members[0].run.steps
+        runs = [member.run for member in members]
+        envs = [run.env.compiled() for run in runs]
+        self.fleet = Fleet([run.agent for run in runs], envs, [run.seed for run in runs], self.steps)
         self.speed = Speed()
 
+    @property
+    def live(self) -> list[_Member]:
+        return [member for member in self.members if not member.diverged]
+
     def go(self) -> FleetResult:
-        began = saved = time.monotonic()
-        with stop_requests() as stopped:
-            self._start()
-            while self.fleet.step < self.steps and not stopped():
-                self._chunk()
-                now = time.monotonic()
-                if self.stop_after is not None and now - began > self.stop_after:
-                    break
-                if now - saved > self.save_every:
-                    self._save()
-                    saved = now
-            self._save()
-        return self._end()
+        until = time.monotonic() + (float("inf") if self.stop_after is None else self.stop_after)
+        try:
+            with stop_requests() as stopped:
+                self._start()
+                while self.fleet.step < self.steps and self.live and not stopped() and time.monotonic() < until:
+                    self._chunk()
+                self._save()
+                return self._end()
+        except Exception as error:
+            for member in self.live:
+                with suppress(HeadraceError):  # on a full disk; the error that ended the fleet is the one to show
+                    member.folder.set_status("failed", cause=f"{type(error).__name__}: {error}")
+            raise
 
     def _start(self) -> None:
-        common = set.intersection(*({0, *m.folder.checkpoint_steps()} for m in self.members))
-        for member in self.members:  # a fleet that died while saving goes back to where all its streams were saved
-            member.folder.go_back_to(max(common))
-        checkpoints = [member.resume() for member in self.members]
-        if max(common) == 0:
+        self.progress.say("preparing")
+        step, checkpoints = self._resumed()
+        for member in self.live:
+            for notice in dict.fromkeys(member.folder.notices):
+                self.progress.notice(f"{member.run.name}: {notice}")
+        if step == 0:
             self.fleet.begin()
         else:
-            self.fleet.restore([checkpoint.arrays for checkpoint in checkpoints])
-        self.speed.start(self.fleet.step, 0.0)
+            self.progress.notice(f"continuing from step {step:,}")
+            self.fleet.restore([checkpoints.get(m.run.name) or m.placeholder(step) for m in self.members])
+        self.pace.saved(step)
+        self.speed.start(step, sum(self.live[0].folder.speed()["seconds"][-1:]))
+
+    def _resumed(self) -> tuple[int, dict[str, dict[str, np.ndarray]]]:
+        """The newest step at which every stream was saved, where all of them go back to, and their arrays there.
+
+        A fleet that died while saving has streams that are one checkpoint ahead of the others.
+        """
+        while True:
+            saved = [{0, *member.folder.checkpoint_steps()} for member in self.live]
+            step = max(set.intersection(*saved))
+            ahead = [max(steps) for steps in saved if max(steps) > step]
+            if ahead:
+                self.progress.notice(
+                    f"{len(ahead)} of {len(saved)} runs go back to step {step:,}, where all of the fleet were saved "
+                    f"(the furthest was at {max(ahead):,})"
+                )
+            for member in self.live:
+                member.folder.go_back_to(step)
+            found = {member.run.name: member.resume() for member in self.live}
+            if all((checkpoint.step if checkpoint else 0) == step for checkpoint in found.values()):
+                return step, {name: checkpoint.arrays for name, checkpoint in found.items() if checkpoint}
 
     def _chunk(self) -> None:
-        n = min(LOG_EVERY - self.fleet.step % LOG_EVERY, self.steps - self.fleet.step)
+        step = self.fleet.step
+        n = min(LOG_EVERY - step % LOG_EVERY, self.pace.limit(step), self.steps - step)
         episodes = self.fleet.run(n)
         step = self.fleet.step
         self.speed.reached(step)
@@ -144,20 +194,23 @@ class _FleetTraining:
             member.recent.extend(e.episode_return for e in episodes[i])
             if means is not None:
                 member.log(step, means[i], self.speed)
+        if self.pace.due(step):
+            self._save()
         self.progress.show(self.members[0].run, step, self.speed.rate, self._mean_return())
 
     def _mean_return(self) -> float:
-        found = [np.mean(m.recent) for m in self.members if m.recent]
+        found = [np.mean(m.recent) for m in self.live if m.recent]
         return float(np.mean(found)) if found else float("nan")
 
     def _save(self) -> None:
         for member, arrays in zip(self.members, self.fleet.save(), strict=True):
             if not member.diverged:
                 member.folder.save_checkpoint(self.fleet.step, arrays, {})
+        self.pace.saved(self.fleet.step)
 
     def _end(self) -> FleetResult:
         step, saved = self.fleet.step, self.fleet.save()
-        result = FleetResult([], [], [])
+        result = FleetResult([], [], [], {})
         for member, arrays in zip(self.members, saved, strict=True):
             if member.diverged:
                 result.diverged.append(member.run.name)
@@ -165,7 +218,10 @@ class _FleetTraining:
                 member.folder.set_status("interrupted")
                 result.interrupted.append(member.run.name)
             else:
-                digest = member.folder.digest(final_arrays(arrays))
-                member.folder.finish({"digest": digest, "seconds": self.speed.seconds, "streams": len(self.members)})
+                self._finish(member, arrays)
                 result.finished.append(member.run.name)
         return result
+
+    def _finish(self, member: _Member, arrays: dict[str, np.ndarray]) -> None:
+        digest = member.folder.digest(final_arrays(arrays))
+        member.folder.finish({"digest": digest, "seconds": self.speed.seconds, "streams": len(self.members)})

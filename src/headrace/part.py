@@ -131,7 +131,7 @@ def _value(node: ast.expr, text: str) -> Any:
             return -_value(operand, text)
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(_value(item, text) for item in items)
-        case ast.Name(id=name):
+        case ast.Name(id=name) if name[:1].isupper():  # as the names of parts are
             return build(name, (), {})
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             named = {k.arg: _value(k.value, text) for k in keywords if k.arg is not None}
@@ -156,3 +156,18 @@ def _replaced(part: Any, keys: list[str], path: str, value: Any) -> Any:
         raise unknown(f"setting of {type(part).__name__} (in {path})", key, names)
     new = _replaced(getattr(part, key), rest, path, value) if rest else value
     return dataclasses.replace(part, **{key: new})
+
+
+def differences(part: Part, base: Part, path: str = "") -> list[str]:
+    """The settings that make `base` into `part`: `tweak(base, *differences(part, base)) == part`."""
+    if type(part) is not type(base):
+        return [f"{path}={part!r}"]
+    found = []
+    for f in dataclasses.fields(part):
+        mine, theirs = getattr(part, f.name), getattr(base, f.name)
+        here = f"{path}.{f.name}" if path else f.name
+        if isinstance(mine, Part):
+            found += differences(mine, theirs, here)
+        elif mine != theirs:
+            found.append(f"{here}={mine!r}")
+    return found

@@ -60,22 +60,23 @@ class Line:
         if now - self._shown_at < RENEW_SECONDS and step < run.steps:
             return
         self._shown_at = now
-        self._write(line(run, step, rate, mean_return, self._means, self._width()))
+        self._write(line(run, step, rate, mean_return, self._means, width_of(self.stream)))
 
     def close(self) -> None:
         self._write("")
 
     def _write(self, text: str) -> None:
-        self.stream.write("\r\x1b[K" + text[: self._width()])
+        self.stream.write("\r\x1b[K" + text[: width_of(self.stream)])
         self.stream.flush()
 
-    def _width(self) -> int:
-        """Columns that can be written without the terminal's starting a new line."""
-        try:
-            columns = os.get_terminal_size(self.stream.fileno()).columns
-        except (OSError, ValueError):
-            columns = 0
-        return (columns or shutil.get_terminal_size().columns) - 1
+
+def width_of(stream: IO[str]) -> int:
+    """Columns that can be written without the terminal's starting a new line."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return (columns or shutil.get_terminal_size().columns) - 1
 
 
 def for_terminal(quiet: bool = False) -> Progress:
@@ -86,9 +87,9 @@ def for_terminal(quiet: bool = False) -> Progress:
 def line(run: Any, step: int, rate: float, mean_return: float, means: dict[str, float], width: int) -> str:
     """As much of a run's state as fits into `width`: how far, how fast, how well; then which run; then its losses."""
     wanted = [
-        f"{_steps(step)}/{_steps(run.steps)} {100 * step // run.steps}%",
+        f"{short_steps(step)}/{short_steps(run.steps)} {100 * step // run.steps}%",
         f"{rate:,.0f} steps/s" if rate > 0 else "- steps/s",
-        f"{_clock((run.steps - step) / rate)} left" if rate > 0 else "",
+        f"{clock((run.steps - step) / rate)} left" if rate > 0 else "",
         f"return {_number(mean_return)}",
         *(f"{label} {_number(means[key])}" for key, label in _WANTED if key in means),
     ]
@@ -113,7 +114,7 @@ def _fits(words: list[str], width: int) -> bool:
     return len(_joined(words)) <= width
 
 
-def _steps(steps: int) -> str:
+def short_steps(steps: int) -> str:
     """950, 24.5k, 245k, 1.23M, 5M: three digits, never rounded up."""
     for unit, letter in ((1_000_000, "M"), (1_000, "k")):
         if steps >= unit:
@@ -126,7 +127,7 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3g}"
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -38,8 +38,9 @@ class Run:
     @property
     def name(self) -> str:
         """Readable at a glance, and different for every different run."""
-        words = [name_of(self.agent), self.env.name.replace("/", "-"), f"seed{self.seed}", _short(self.steps)]
-        return re.sub(r"[^\w.+-]", "", "_".join(words)) + "_" + identity_hash(self.identity())[:8]
+        agent = re.sub(r"[^\w.+=-]", "", name_of(self.agent).replace(" ", "-"))[:80]
+        words = [agent, self.env.name.replace("/", "-"), f"seed{self.seed}", _short(self.steps)]
+        return "_".join([*words, identity_hash(self.identity())[:8]])
 
     def stream(self) -> Stream:
         """A stream that has not begun yet."""

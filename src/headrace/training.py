@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,7 +60,7 @@ def train(
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
     _require(sinks)
-    return train_run(run, out, sinks, _Pace(every, checkpoint_seconds), progress or Silent())
+    return train_run(run, out, sinks, Pace(every, checkpoint_seconds), progress or Silent())
 
 
 def _require(sinks: Sequence[str]) -> None:
@@ -71,14 +72,26 @@ def _require(sinks: Sequence[str]) -> None:
             raise HeadraceError(f"the sink {name!r} needs a package that is missing: pip install 'headrace[{name}]'")
 
 
-def train_run(run: Run, out: str | Path, sinks: Sequence[str], pace: _Pace, progress: Progress) -> Trained:
+def train_run(
+    run: Run, out: str | Path, sinks: Sequence[str], pace: Pace, progress: Progress, *, draw: bool = True
+) -> Trained:
     path = Path(out) / run.name
-    details = {"agent": name_of(run.agent), "machine": machine_facts(), "commit": commit()}
     if ended := _ended_before(path, run):
         return ended
     stream = run.stream()  # an environment or a network that cannot be had is said before anything is written
-    with RunFolder.open(path, run.identity(), details) as folder:
-        return _ended(folder) or _Training(run, stream, folder, sinks, pace, progress).go()
+    with RunFolder.open(path, run.identity(), details_of(run)) as folder:
+        return _ended(folder) or _Training(run, stream, folder, sinks, pace, progress, draw).go()
+
+
+def details_of(run: Run) -> dict[str, Any]:
+    """What the manifest says of a run beside its identity."""
+    return {"agent": name_of(run.agent), **_program()}
+
+
+@cache
+def _program() -> dict[str, Any]:
+    """The program and the machine, found out once: a process goes on with what it has loaded."""
+    return {"machine": machine_facts(), "commit": commit()}
 
 
 def _ended_before(path: Path, run: Run) -> Trained | None:
@@ -98,7 +111,7 @@ def _ended(folder: RunFolder) -> Trained | None:
     return None
 
 
-class _Pace:
+class Pace:
     """When to save: every so many steps where that is asked for, else every so many seconds."""
 
     def __init__(self, steps: int | None, seconds: float) -> None:
@@ -120,10 +133,17 @@ class _Pace:
 
 class _Training:
     def __init__(
-        self, run: Run, stream: Stream, folder: RunWriter, sinks: Sequence[str], pace: _Pace, progress: Progress
+        self,
+        run: Run,
+        stream: Stream,
+        folder: RunWriter,
+        sinks: Sequence[str],
+        pace: Pace,
+        progress: Progress,
+        draw: bool,
     ) -> None:
         self.run, self.stream, self.folder, self.pace, self.progress = run, stream, folder, pace, progress
-        self.sink_names, self.sinks = sinks, list[Sink]()
+        self.sink_names, self.sinks, self.draw = sinks, list[Sink](), draw
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.speed = Speed()
 
@@ -214,7 +234,8 @@ class _Training:
             self.folder.set_status("interrupted")
             return Trained(path, "interrupted", step, score(self.folder.metrics()), did_nothing=False)
         arrays, _ = self.stream.save()
-        self._draw()
+        if self.draw:
+            self._draw()
         self.folder.finish({"digest": self.folder.digest(final_arrays(arrays)), "seconds": self.speed.seconds})
         return Trained(path, "finished", step, score(self.folder.metrics()), did_nothing=False)
 

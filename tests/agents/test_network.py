@@ -36,7 +36,13 @@ def test_parameter_counts_of_the_paper_on_atari_with_four_actions(name, modules,
 
 @pytest.mark.parametrize(
     ("name", "total"),
-    [("dqn", 1_686_176), ("dqn+spr", 2_024_992), ("qrc", 3_372_352), ("qrc+spr", 3_711_168), ("qrc+spr+orth", 3_711_168)],
+    [
+        ("dqn", 1_686_176),
+        ("dqn+spr", 2_024_992),
+        ("qrc", 3_372_352),
+        ("qrc+spr", 3_711_168),
+        ("qrc+spr+orth", 3_711_168),
+    ],
 )
 def test_whole_agents_have_the_papers_parameter_counts(name, total):
     assert parameter_count(agent_named(name), ATARI, 4) == total

@@ -11,12 +11,12 @@ from headrace.agents import (
     Raw,
     Sum,
     agent_named,
-    base_name,
     name_of,
     parse,
     tweak,
 )
 from headrace.errors import UnknownName
+from headrace.part import differences
 
 NINE = [
     "dqn", "dqn+spr", "qrc", "qrc+spr", "qrc+spr+orth", "strq", "strq+spr", "strq+spr+orth", "strq+spr+orth2",
@@ -33,8 +33,17 @@ def test_names_lead_to_agents_and_back(name):
 
 
 def test_a_changed_agent_is_named_after_the_variant_it_is_made_like():
-    assert name_of(tweak(agent_named("strq+spr+orth2"), "td.lr=0.5")) == "strq+spr+orth2*"
-    assert base_name(agent_named("qrc+curl")) == "qrc+curl"
+    assert name_of(tweak(agent_named("strq+spr+orth2"), "td.lr=0.5")) == "strq+spr+orth2 td.lr=0.5"
+    assert name_of(tweak(agent_named("qrc"), "td.lr=0.5", "explore.end=0")) == "qrc td.lr=0.5 explore.end=0.0"
+    changed = tweak(agent_named("qrc+spr+orth"), "aux.gate=Every(6)", "aux.weight=0.4")
+    assert name_of(changed) == "qrc+spr+orth aux.weight=0.4 aux.gate=Every(n=6)"
+
+
+@pytest.mark.parametrize("base", VARIANTS)
+@pytest.mark.parametrize("other", [*VARIANTS, *ABLATIONS])
+def test_differences_are_the_settings_that_make_one_agent_into_the_other(base, other):
+    settings = differences(agent_named(other), agent_named(base))
+    assert tweak(agent_named(base), *settings) == agent_named(other)
 
 
 def test_an_unknown_variant_gets_the_nearest_name():

@@ -27,7 +27,7 @@ from headrace.agents.aux import (
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, PcGrad, Present, SharedFlipped, Sum
 from headrace.agents.network import BySuite, Conv, Mlp, fit
 from headrace.agents.td import Copy, Dqn, Latest, Online, Polyak, Qrc, Replay, StreamQ
-from headrace.agents.variants import ABLATIONS, VARIANTS, agent_named, base_name, name_of
+from headrace.agents.variants import ABLATIONS, VARIANTS, agent_named, name_of, nearest_name
 from headrace.part import Part, from_json, parse, to_json, tweak
 
 __all__ = [
@@ -35,6 +35,6 @@ __all__ = [
     "Clipped", "Conv", "Copy", "Curl", "Dqn", "Episode", "EpsilonGreedy", "Every", "Greedy", "Latest",
     "MeanOverHorizon", "Mix", "Mlp", "NoAuxiliary", "Online", "Orth", "Part", "PcGrad", "Polyak", "Present",
     "Projected", "Qrc", "Raw", "RawCurrent", "ReleasedRing", "Replay", "Separate", "Shared", "SharedFlipped",
-    "ShiftAndIntensity", "Spr", "StreamQ", "Sum", "SumOverHorizon", "Unfiltered", "agent_named", "base_name", "fit",
-    "from_json", "module_shapes", "name_of", "parameter_count", "parse", "to_json", "tweak",
+    "ShiftAndIntensity", "Spr", "StreamQ", "Sum", "SumOverHorizon", "Unfiltered", "agent_named", "fit",
+    "from_json", "module_shapes", "name_of", "nearest_name", "parameter_count", "parse", "to_json", "tweak",
 ]  # fmt: skip

@@ -12,7 +12,6 @@ from headrace.agents.aux import (
     Curl,
     Greedy,
     MeanOverHorizon,
-    NoAuxiliary,
     Orth,
     ReleasedRing,
     ShiftAndIntensity,
@@ -21,7 +20,7 @@ from headrace.agents.aux import (
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, SharedFlipped
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
-from headrace.part import tweak
+from headrace.part import differences, tweak
 
 SPR = Auxiliary(Spr(), weight=2.0)
 ORTH = replace(SPR, filter=Orth())
@@ -71,20 +70,13 @@ def agent_named(name: str) -> Agent:
     return known[name]
 
 
+def nearest_name(agent: Agent) -> str:
+    """The variant or ablation from which the agent can be told in the fewest letters."""
+    known = {**VARIANTS, **ABLATIONS}
+    return min(known, key=lambda name: len(" ".join(differences(agent, known[name]))))
+
+
 def name_of(agent: Agent) -> str:
-    """The name of an agent; where it has none of its own, that of the variant it is made like, and a star."""
-    for name, known in {**VARIANTS, **ABLATIONS}.items():
-        if agent == known:
-            return name
-    return base_name(agent) + "*"
-
-
-def base_name(agent: Agent) -> str:
-    """The variant whose slots hold the same kinds of parts as the agent's, its numbers aside."""
-    td = {Dqn: "dqn", StreamQ: "strq", Qrc: "qrc"}[type(agent.td)]
-    if isinstance(agent.aux, NoAuxiliary):
-        return td
-    name = td + ("+curl" if isinstance(agent.aux.objective, Curl) else "+spr")
-    if isinstance(agent.merge, AuxOrthogonalToTd):
-        return name + "+orth2"
-    return name + ("+orth" if isinstance(agent.aux.filter, Orth) else "")
+    """The name of an agent; where it has none of its own, the nearest name and the settings that differ."""
+    name = nearest_name(agent)
+    return " ".join([name, *differences(agent, agent_named(name))])

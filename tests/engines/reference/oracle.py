@@ -13,7 +13,10 @@ STEP = 1e-5
 
 
 def as_float64(modules: Any) -> Arrays:
-    return {m: [{k: np.asarray(a, np.float64).copy() for k, a in layer.items()} for layer in ls] for m, ls in modules.items()}
+    return {
+        m: [{k: np.asarray(a, np.float64).copy() for k, a in layer.items()} for layer in ls]
+        for m, ls in modules.items()
+    }
 
 
 def vector(modules: Arrays) -> np.ndarray:
@@ -69,7 +72,9 @@ def mirrored(image: np.ndarray) -> np.ndarray:
 def latent(layers: Any, obs: np.ndarray, strides: Any = None) -> np.ndarray:
     z = obs
     for i, layer in enumerate(layers):
-        z = norm_and_leak(convolution(z, layer["w"], layer["b"], strides[i]) if obs.ndim == 3 else z @ layer["w"] + layer["b"])
+        z = norm_and_leak(
+            convolution(z, layer["w"], layer["b"], strides[i]) if obs.ndim == 3 else z @ layer["w"] + layer["b"]
+        )
     return z
 
 
@@ -114,7 +119,9 @@ def spr_loss(modules: Arrays, target: Arrays, images: Any, actions: Any, n_actio
 
 
 def curl_loss(modules: Arrays, target: Arrays, queries: Any, keys: Any, strides: Any) -> float:
-    embed = lambda m, images: [linear(m["curl_projection"][0], latent(m["encoder"], i, strides).ravel()) for i in images]  # noqa: E731
+    def embed(m: Arrays, images: Any) -> list[np.ndarray]:
+        return [linear(m["curl_projection"][0], latent(m["encoder"], i, strides).ravel()) for i in images]
+
     q, k = embed(modules, queries), embed(target, keys)
     total = 0.0
     for i in range(len(q)):

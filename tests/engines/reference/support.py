@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,15 @@ def compiled(function: Any, **kwargs: Any) -> Any:
     return jax.jit(function, compiler_options=QUICK, **kwargs)
 
 
-learn_compiled = compiled(learn, static_argnums=1)
+TRACED: Counter[Any] = Counter()  # how often a program was made for an agent of this structure in this layout
+
+
+def _learn(agent: Agent, layout: Layout, *rest: Any) -> Any:
+    TRACED[jax.tree.structure(agent), layout] += 1
+    return learn(agent, layout, *rest)
+
+
+learn_compiled = compiled(_learn, static_argnums=1)
 
 
 def small(agent: Agent, network: Conv | Mlp = VECTOR) -> Agent:
@@ -41,6 +50,11 @@ def small(agent: Agent, network: Conv | Mlp = VECTOR) -> Agent:
         return tweak(agent, "aux.objective.batch=3", "aux.objective.latent=4")
     assert isinstance(agent.aux.objective, Spr)
     return tweak(agent, "aux.objective.horizon=2")
+
+
+def small_images(agent: Agent) -> Agent:
+    """The same on tiny images, shifted by one pixel at most: by four, nothing would be left of them."""
+    return tweak(small(agent, IMAGE), "aux.objective.augment.shift=1")
 
 
 def small_layout(agent: Agent) -> Layout:

@@ -68,7 +68,9 @@ def test_no_augmentation_leaves_the_image_alone():
 
 
 def test_a_vector_is_scaled_and_not_shifted():
-    assert augment(ShiftAndIntensity(4), jnp.array([1.0, 2.0]), view(0.0, 0.0, 1.0)).tolist() == pytest.approx([1.05, 2.1])
+    assert augment(ShiftAndIntensity(4), jnp.array([1.0, 2.0]), view(0.0, 0.0, 1.0)).tolist() == pytest.approx(
+        [1.05, 2.1]
+    )
 
 
 def test_every_image_gets_numbers_of_its_own():

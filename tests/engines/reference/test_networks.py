@@ -22,7 +22,17 @@ from headrace.engines.reference.networks import (
     sparse,
 )
 from tests.engines.reference import oracle
-from tests.engines.reference.support import IMAGE, N_ACTIONS, SHAPES, VECTOR, compiled, dense_params, flat, small, small_layout
+from tests.engines.reference.support import (
+    IMAGE,
+    N_ACTIONS,
+    SHAPES,
+    VECTOR,
+    compiled,
+    dense_params,
+    flat,
+    small,
+    small_layout,
+)
 
 RANDOM = np.random.default_rng(0)
 
@@ -44,7 +54,9 @@ def normal(*shape):
 # sparse initialisation ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(3, 3, 4, 16), (4, 8, 4, 32), (1024, 128), (128, 3), (10, 4), (1, 5), (19, 7), (3136, 512)])
+@pytest.mark.parametrize(
+    "shape", [(3, 3, 4, 16), (4, 8, 4, 32), (1024, 128), (128, 3), (10, 4), (1, 5), (19, 7), (3136, 512)]
+)
 def test_each_output_unit_has_exactly_nine_tenths_of_its_inputs_zero_rounded_up(shape):
     w = drawn(0, shape).reshape(-1, shape[-1])
     assert np.all((w == 0).sum(0) == ceil(0.9 * prod(shape[:-1])))
@@ -115,11 +127,18 @@ def test_the_activation_leaks_a_hundredth():
 
 @pytest.mark.parametrize(
     ("image", "kernel", "stride"),
-    [((84, 84, 4), (8, 8), (4, 4)), ((32, 64, 4), (4, 8), (2, 4)), ((10, 10, 7), (3, 3), (1, 1)), ((7, 9, 2), (2, 3), (3, 2))],
+    [
+        ((84, 84, 4), (8, 8), (4, 4)),
+        ((32, 64, 4), (4, 8), (2, 4)),
+        ((10, 10, 7), (3, 3), (1, 1)),
+        ((7, 9, 2), (2, 3), (3, 2)),
+    ],
 )
 def test_convolution_is_laxs_valid_convolution(image, kernel, stride):
     x, w, b = normal(*image), normal(*kernel, image[-1], 5), normal(5)
-    wanted = jax.lax.conv_general_dilated(x[None], w, stride, "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))[0] + b
+    wanted = (
+        jax.lax.conv_general_dilated(x[None], w, stride, "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))[0] + b
+    )
     found = compiled(convolve, static_argnums=2)({"w": w, "b": b}, x, stride)
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
@@ -129,7 +148,10 @@ def test_convolution_by_hand():
     x = jnp.arange(9.0).reshape(3, 3, 1)
     w = jnp.array([1.0, 10.0, 100.0, 1000.0]).reshape(2, 2, 1, 1)
     found = np.asarray(convolve({"w": w, "b": jnp.array([0.5])}, x, (1, 1)))[..., 0]
-    assert found.tolist() == [[0 + 10 + 300 + 4000 + 0.5, 1 + 20 + 400 + 5000.5], [3 + 40 + 600 + 7000.5, 4 + 50 + 700 + 8000.5]]
+    assert found.tolist() == [
+        [0 + 10 + 300 + 4000 + 0.5, 1 + 20 + 400 + 5000.5],
+        [3 + 40 + 600 + 7000.5, 4 + 50 + 700 + 8000.5],
+    ]
 
 
 # whole networks against NumPy -----------------------------------------------------------------------------------------
@@ -137,7 +159,9 @@ def test_convolution_by_hand():
 DEEP = Conv((3, 4), ((3, 2), (2, 2)), ((2, 1), (1, 2)), 5)
 
 
-@pytest.mark.parametrize(("network", "shape"), [(IMAGE, (3, 4, 2)), (DEEP, (9, 8, 3)), (VECTOR, (3,)), (Mlp((6, 5), 4), (3,))])
+@pytest.mark.parametrize(
+    ("network", "shape"), [(IMAGE, (3, 4, 2)), (DEEP, (9, 8, 3)), (VECTOR, (3,)), (Mlp((6, 5), 4), (3,))]
+)
 def test_q_values_are_those_of_an_independent_implementation(network, shape):
     agent = tweak(agent_named("dqn"), f"network={network!r}")
     layout = layout_of(agent, shape, N_ACTIONS)

@@ -13,7 +13,7 @@ import pytest
 from headrace.agents import Copy, Dqn, Latest, Mlp, Online, Polyak, Qrc, Replay, StreamQ
 from headrace.engines.reference import td
 from headrace.engines.reference.networks import Layout
-from tests.engines.reference.support import transition
+from tests.engines.reference.support import compiled, transition
 
 LAYOUT = Layout(Mlp(), (2,), 2, 2)
 EAST, WEST = [1.0, 0.0], [0.0, 1.0]
@@ -68,7 +68,8 @@ def approx(values):
 
 
 @pytest.mark.parametrize(
-    ("terminated", "truncated", "delta"), [(False, False, 1.5), (False, True, 1.5), (True, False, -1.0), (True, True, -1.0)]
+    ("terminated", "truncated", "delta"),
+    [(False, False, 1.5), (False, True, 1.5), (True, False, -1.0), (True, True, -1.0)],
 )
 @pytest.mark.parametrize("rule", [Dqn(gamma=0.5), StreamQ(gamma=0.5), Qrc(gamma=0.5)])
 def test_only_termination_stops_the_bootstrap(rule, terminated, truncated, delta):
@@ -123,11 +124,14 @@ def test_dqn_has_no_trace():
 # DQN's memory ---------------------------------------------------------------------------------------------------------
 
 
+recall = compiled(td.recall)
+
+
 def drawn_rewards(size, draws):
     """The rewards learnt from when the i-th transition, counted from 1, has reward i."""
     state, found = td.init_memory(Replay(size), FIRST), []
     for i, draw in enumerate(draws, start=1):
-        learnt, state = td.recall(Replay(size), state, transition(EAST, 0, float(i), WEST), jnp.float32(draw))
+        learnt, state = recall(Replay(size), state, transition(EAST, 0, float(i), WEST), jnp.float32(draw))
         found.append(float(learnt.reward))
     return found
 

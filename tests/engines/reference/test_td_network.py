@@ -150,7 +150,9 @@ def test_the_gradient_of_layer_norm_is_that_of_differences():
     random = np.random.default_rng(0)
     x, weights = random.normal(size=(3, 2, 4)) * 0.01 + 3, random.normal(size=(3, 2, 4))
     by_hand = oracle.gradient(
-        lambda m: float((weights * (m["x"][0]["w"] - m["x"][0]["w"].mean()) / np.sqrt(m["x"][0]["w"].var() + 1e-5)).sum()),
+        lambda m: float(
+            (weights * (m["x"][0]["w"] - m["x"][0]["w"].mean()) / np.sqrt(m["x"][0]["w"].var() + 1e-5)).sum()
+        ),
         {"x": [{"w": x}]},
     )
     with jax.enable_x64(True):

@@ -1,0 +1,82 @@
+"""The command `headrace sweep`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+from headrace.errors import BadSetting
+from headrace.run import Run
+
+ABOUT = "train many runs, or continue where they stopped"
+GRID_ONLY = ("seeds", "steps", "settings", "engine", "form")
+
+
+def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+    add = parser.add_argument
+    add("plan", metavar="PLAN", help="variants such as 'qrc,qrc+spr*', or a file of plans: plan.py or plan.py::name")
+    add("envs", metavar="ENVIRONMENTS", nargs="?", help="such as 'minatar/*'; not with a file")
+    add("--seeds", help="0:5 (0 to 4) or 0,3,7 (0:5)")
+    add("--steps", type=number, help="environment steps of each run (5e6)")
+    add(
+        "--set", dest="settings", action="append", metavar="PATH=VALUE|VALUE...",
+        help="change a setting; alternatives multiply the grid; may be given many times",
+    )  # fmt: skip
+    add("--engine", help="reference, or auto")
+    add("--form", help="of the environment: compiled, host, or auto")
+    add("--on", default="local", help="local: this machine's cores; fleet: an accelerator (local)")
+    add("--out", default="runs", metavar="FOLDER", help="where run folders live (runs)")
+    add("--jobs", type=number, metavar="N", help="processes at once (one a core; one fleet)")
+    add("--streams", type=number, default=256, metavar="N", help="the most runs in one fleet (256)")
+    add("--checkpoint-every", type=number, metavar="STEPS", help="instead of by the clock")
+    add("--stop-after", type=number, metavar="SECONDS", help="save and stop then; the same command continues")
+    add("--status", action="store_true", help="say how the runs stand and train nothing")
+    add("--quiet", action="store_true", help="no live lines")
+
+
+def run(words: argparse.Namespace) -> int:
+    """0 where all runs are done, 1 where some are not, 130 where the sweep was stopped."""
+    from headrace.sweep.display import for_terminal
+    from headrace.sweep.driver import Swept, sweep
+    from headrace.sweep.status import standings
+
+    plan = plan_of(words)
+    if words.status:
+        _print(words, Swept(standings(plan, words.out), interrupted=False))
+        return 0
+    swept = sweep(
+        plan, words.out, on=words.on, jobs=words.jobs, streams=words.streams, checkpoint_every=words.checkpoint_every,
+        stop_after=words.stop_after, display=for_terminal(words.quiet),
+    )  # fmt: skip
+    _print(words, swept)
+    if swept.interrupted:
+        return 130
+    return 0 if all(s.state == "done" for s in swept.standings) else 1
+
+
+def plan_of(words: argparse.Namespace) -> list[Run]:
+    from headrace.sweep.plan import grid, read_plan
+
+    given = {name: getattr(words, name) for name in GRID_ONLY if getattr(words, name) is not None}
+    if not words.plan.partition("::")[0].endswith(".py"):
+        if words.envs is None:
+            raise BadSetting(f"which environments? e.g. headrace sweep {words.plan!r} 'minatar/*'")
+        return grid(words.plan, words.envs, **given)
+    if words.envs is not None or given:
+        extra = repr(words.envs) if words.envs is not None else f"--{'set' if 'settings' in given else min(given)}"
+        raise BadSetting(f"{words.plan} says which runs there are; {extra} goes with a grid on the command line only")
+    return read_plan(words.plan)
+
+
+def _print(words: argparse.Namespace, swept: Any) -> None:
+    from headrace.sweep.display import table
+    from headrace.sweep.status import counts, seconds_left
+
+    found = swept.standings
+    if not words.json:
+        print(table(found))
+        return
+    facts = {**counts(found)._asdict(), "interrupted": swept.interrupted, "seconds_left": seconds_left(found)}
+    print(json.dumps({"out": words.out, **facts, "runs": [s.as_json() for s in found]}, indent=2))

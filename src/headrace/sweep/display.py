@@ -1,0 +1,105 @@
+"""What a person sees of a sweep: a few lines that renew themselves on a terminal, and a table at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import IO, Protocol
+
+from headrace.agents import name_of
+from headrace.progress import clock, short_steps, width_of
+from headrace.sweep.status import Standing, counts, seconds_left, steps_per_second
+
+RENEW_SECONDS = 0.25
+SHOWN_RUNS = 8
+
+
+class Display(Protocol):
+    def show(self, found: Sequence[Standing]) -> None: ...
+    def notice(self, text: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class Quiet:
+    """Shows nothing but notices, which go to standard error."""
+
+    def show(self, found: Sequence[Standing]) -> None: ...
+
+    def notice(self, text: str) -> None:
+        print(f"headrace: {text}", file=sys.stderr, flush=True)
+
+    def close(self) -> None: ...
+
+
+class Live:
+    """Lines at the bottom of a terminal."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream = stream
+        self._drawn, self._shown_at = 0, 0.0
+
+    def show(self, found: Sequence[Standing]) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= RENEW_SECONDS:
+            self._shown_at = now
+            self._draw(lines(found, width_of(self.stream)))
+
+    def notice(self, text: str) -> None:
+        self._draw([])
+        print(f"headrace: {text}", file=self.stream, flush=True)
+
+    def close(self) -> None:
+        self._draw([])
+
+    def _draw(self, wanted: list[str]) -> None:
+        back = f"\x1b[{self._drawn}F" if self._drawn else "\r"
+        self.stream.write(back + "\x1b[J" + "".join(line + "\n" for line in wanted))
+        self.stream.flush()
+        self._drawn = len(wanted)
+
+
+def for_terminal(quiet: bool = False) -> Display:
+    """Live where standard error is a terminal and nobody asked for quiet."""
+    return Quiet() if quiet or not sys.stderr.isatty() else Live(sys.stderr)
+
+
+def lines(found: Sequence[Standing], width: int) -> list[str]:
+    """How many runs stand how, how fast it goes and how long it will take; then the runs that are on now."""
+    running = [s for s in found if s.state == "running"]
+    more = len(running) - SHOWN_RUNS
+    rows = [summary(found), *(f"  {_progress(s)}" for s in running[:SHOWN_RUNS])]
+    return [row[:width] for row in (*rows, *([f"  and {more} more"] if more > 0 else []))]
+
+
+def summary(found: Sequence[Standing]) -> str:
+    number = counts(found)
+    speed, left = steps_per_second(found), seconds_left(found)
+    words = [
+        f"{number.done}/{len(found)} done",
+        *(f"{n} {state}" for state, n in zip(number._fields[1:], number[1:], strict=True) if n),
+        f"{speed:,.0f} steps/s" if speed else "",
+        f"{clock(left)} to go" if left is not None else "",
+    ]
+    return "  ".join(word for word in words if word)
+
+
+def _progress(s: Standing) -> str:
+    run = s.run
+    speed = f"  {s.rate:,.0f} steps/s" if s.rate > 0 else "  preparing" if s.step == 0 else ""
+    where = f"{short_steps(s.step)}/{short_steps(run.steps)} {100 * s.step // run.steps}%"
+    return f"{name_of(run.agent)} {run.env.name} seed {run.seed}  {where}{speed}"
+
+
+def table(found: Sequence[Standing]) -> str:
+    """Every run with its state, and its score or what went wrong."""
+    width = max(len(s.run.name) for s in found)
+    rows = [f"{s.run.name:{width}}  {s.state:8}  {_result(s)}".rstrip() for s in found]
+    return "\n".join([f"{'run':{width}}  state     score", *rows, summary(found)])
+
+
+def _result(s: Standing) -> str:
+    if s.cause:
+        return s.cause
+    score = f"{s.score.mean:.4g}" if s.score else "-"
+    return score if s.state == "done" else f"{score}  at step {s.step:,} of {s.run.steps:,}" if s.step else ""

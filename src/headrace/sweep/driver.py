@@ -1,0 +1,174 @@
+"""Brings a plan to its end: does what is missing, tries again what failed, can be stopped at any time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headrace.agents import module_shapes
+from headrace.claim import claim
+from headrace.errors import BadSetting, HeadraceError
+from headrace.files import storage_errors
+from headrace.run import Run, whole
+from headrace.store import RunFolder
+from headrace.sweep.display import Display, Quiet
+from headrace.sweep.executor import Began, Ended, Event, Executor, Job, Moved, Options, Said, executor
+from headrace.sweep.status import Standing, standing
+from headrace.training import stop_requests
+
+LOCK = ".sweep.lock"
+ATTEMPTS = 3  # of a run that fails: the first, and twice again
+LOOK_SECONDS = 0.2
+
+
+class Swept(NamedTuple):
+    """How a sweep ended."""
+
+    standings: list[Standing]  # in the order of the plan
+    interrupted: bool
+
+
+def sweep(
+    runs: Iterable[Run],
+    out: str | Path = "runs",
+    *,
+    on: str = "local",
+    jobs: float | None = None,
+    streams: float = 256,
+    checkpoint_every: float | None = None,
+    stop_after: float | None = None,
+    display: Display | None = None,
+) -> Swept:
+    """Trains those runs of the plan that are not finished. The same call continues after an interruption of any kind.
+
+    `stop_after` (seconds) ends the call early, with everything saved.
+    """
+    plan, folder = list(dict.fromkeys(runs)), Path(out)
+    if not plan:
+        raise BadSetting("an empty plan: there is nothing to train")
+    options = Options(_whole("jobs", jobs), whole("streams", streams, 1), _whole("checkpoint_every", checkpoint_every))
+    place = executor(on, folder, options)
+    try:
+        divided = place.jobs(plan)
+        _require_fitting(plan)
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        with claim(folder, LOCK, "sweeping into"):
+            return _Sweep(plan, folder, place, display or Quiet(), stop_after).go(divided)
+    finally:
+        place.close()
+
+
+def _whole(what: str, value: float | None) -> int | None:
+    return None if value is None else whole(what, value, 1)
+
+
+def _require_fitting(plan: Sequence[Run]) -> None:
+    """An environment that cannot be had, or a network too large for it, is said before anything is written."""
+    for agent, env, form in dict.fromkeys((run.agent, run.env, run.form) for run in plan):
+        spec = (env.compiled() if form == "compiled" else env.host()).spec
+        module_shapes(agent, spec.observation_shape, spec.n_actions)
+
+
+class _Sweep:
+    def __init__(
+        self, plan: Sequence[Run], out: Path, place: Executor, display: Display, stop_after: float | None
+    ) -> None:
+        self.out, self.place, self.display = out, place, display
+        self.until = time.monotonic() + (float("inf") if stop_after is None else stop_after)
+        self.board: dict[str, Standing] = {run.name: standing(run, out) for run in plan}
+        self.failures: Counter[str] = Counter()
+        self.held: list[Run] = []  # by other processes
+        self.open = 0  # jobs that were added and have not ended
+        self.stopping = False
+
+    def go(self, jobs: Sequence[Job]) -> Swept:
+        with stop_requests() as stopped:
+            for job in jobs:
+                self._offer(job)
+            while self.open or self._look_again():
+                for event in self.place.wait(LOOK_SECONDS):
+                    self._take(event)
+                if not self.stopping and (stopped() or time.monotonic() >= self.until):
+                    self._stop()
+                self.display.show(list(self.board.values()))
+        self.display.close()
+        return Swept(list(self.board.values()), self.stopping)
+
+    def _stop(self) -> None:
+        self.stopping = True
+        self.display.notice("saving; the same command continues")
+        self.place.stop()
+
+    def _offer(self, job: Job) -> None:
+        """Adds what is missing of a job. A run that diverged goes along: others may depend on it for their company."""
+        wanted, able = [], 0
+        for run in job.runs:
+            state = self.board[run.name].state
+            if state == "running":
+                self.held.append(run)
+            elif state == "diverged":
+                wanted.append(run)
+            elif state != "done" and self.failures[run.name] < ATTEMPTS:
+                wanted.append(run)
+                able += 1
+        if able:
+            self.place.add(Job(tuple(wanted)))
+            self.open += 1
+
+    def _look_again(self) -> bool:
+        """Takes on what another process was training when we came by, and has left unfinished."""
+        held, self.held = self.held, []
+        for run in held:
+            self.board[run.name] = standing(run, self.out)
+            if not self.stopping and self.board[run.name].state != "running":
+                self._offer(Job((run,)))
+        return self.open > 0
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Said(text):
+                self.display.notice(text)
+            case Began(job):
+                self._note(job, state="running", rate=float("nan"))
+            case Moved(job, step, rate):
+                self._note(job, step=step, rate=rate)
+            case Ended():
+                self.open -= 1
+                self._end(event)
+
+    def _note(self, job: Job, **facts: Any) -> None:
+        for run in job.runs:
+            if self.board[run.name].state not in ("done", "diverged"):
+                self.board[run.name] = self.board[run.name]._replace(**facts)
+
+    def _end(self, ended: Ended) -> None:
+        again = False
+        for run in ended.job.runs:
+            now = self.board[run.name] = standing(run, self.out)
+            if now.state in ("left", "failed") and not self.stopping:
+                self._failed(run, ended.causes.get(run.name) or now.cause or "it was asked to stop")
+                again = True
+        if again:
+            self._offer(ended.job)
+        else:
+            self.held += [run for run in ended.job.runs if self.board[run.name].state == "running"]
+
+    def _failed(self, run: Run, cause: str) -> None:
+        self.failures[run.name] += 1
+        final = self.failures[run.name] >= ATTEMPTS
+        self.board[run.name] = self.board[run.name]._replace(state="failed", cause=cause)
+        self.display.notice(f"{run.name} failed{' for good' if final else ', it is tried again'}: {cause}")
+        if final:
+            self._record(run, cause)
+
+    def _record(self, run: Run, cause: str) -> None:
+        """Writes the cause into the run's folder, where a worker that was killed could not."""
+        with suppress(HeadraceError):
+            if (self.out / run.name).is_dir():
+                with RunFolder.open(self.out / run.name, run.identity(), {}) as folder:
+                    folder.set_status("failed", cause=cause)

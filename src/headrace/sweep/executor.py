@@ -1,0 +1,90 @@
+"""Where the runs of a sweep are trained. A new place is one file with an `Executor`, and one line in EXECUTORS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from headrace.errors import unknown
+from headrace.run import Run
+
+EXECUTORS = {"local": "headrace.sweep.local:Local", "fleet": "headrace.sweep.fleets:Fleets"}
+
+
+class Options(NamedTuple):
+    """What a user may choose about the training of a plan; each place uses what it has a use for."""
+
+    jobs: int | None = None  # processes at once
+    streams: int = 256  # the most runs in one fleet
+    checkpoint_every: int | None = None  # steps; by the clock where None
+
+
+class Job(NamedTuple):
+    """Runs that are trained together."""
+
+    runs: tuple[Run, ...]
+
+
+class Began(NamedTuple):
+    """A job that was added is being trained now."""
+
+    job: Job
+
+
+class Moved(NamedTuple):
+    """All runs of a job have reached a step; each makes so many steps a second."""
+
+    job: Job
+    step: int
+    rate: float
+
+
+class Said(NamedTuple):
+    """Something that a user should know."""
+
+    text: str
+
+
+class Ended(NamedTuple):
+    """A job is over, one way or another; the folders of its runs tell the rest."""
+
+    job: Job
+    causes: Mapping[str, str]  # what went wrong with a run, by its name
+
+
+Event = Began | Moved | Said | Ended
+
+
+class Executor(Protocol):
+    def jobs(self, runs: Sequence[Run]) -> list[Job]:
+        """How a whole plan is divided; the same for the same plan, whatever is done already. Bad plans are errors."""
+
+    def add(self, job: Job) -> None:
+        """Trains the job's runs as soon as there is room. Exactly one `Ended` follows."""
+
+    def wait(self, seconds: float) -> list[Event]:
+        """What has happened; waits for something to happen, but no longer than that."""
+
+    def stop(self) -> None:
+        """Asks every job to save and stop, and forgets those that have not begun; their `Ended` follow."""
+
+    def close(self) -> None:
+        """Nothing is running afterwards."""
+
+
+def executor(name: str, out: Path, options: Options) -> Executor:
+    if name not in EXECUTORS:
+        raise unknown("place to run a sweep", name, EXECUTORS)
+    module, _, kind = EXECUTORS[name].partition(":")
+    return getattr(import_module(module), kind)(out, options)
+
+
+def program_of(run: Run) -> tuple[object, ...]:
+    """Equal for two runs that one compiled program can train, its numbers and seed being arguments."""
+    import jax
+
+    import headrace.engines.reference.trees  # noqa: F401 - makes agents trees
+
+    return jax.tree.structure(run.agent), run.env, run.engine, run.form

@@ -1,0 +1,56 @@
+"""In fleets: runs of one structure in one compiled program, on an accelerator or else on the CPU."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from headrace.errors import BadSetting
+from headrace.run import Run
+from headrace.sweep.executor import Job, Options, program_of
+from headrace.sweep.workers import Workers
+
+
+class Fleets(Workers):
+    """One fleet after the other in a process of its own; `jobs` of them at once where that is asked for."""
+
+    does = "together"
+
+    def __init__(self, out: Path, options: Options) -> None:
+        at_once = options.jobs or 1
+        shared = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / at_once:.2f}"} if at_once > 1 else {}
+        super().__init__(out, options, [None] * at_once, shared)
+
+    def jobs(self, runs: Sequence[Run]) -> list[Job]:
+        """Fleets of nearly equal size. They are cut from the whole plan, so that a sweep that is started again has
+        the same fleets, and a run the same company."""
+        groups: dict[Hashable, list[Run]] = defaultdict(list)
+        for run in runs:
+            _require_compiled(run)
+            groups[_kind(run)].append(run)
+        return [Job(tuple(part)) for group in groups.values() for part in _cut(group, self.options.streams)]
+
+    def program(self, job: Job) -> Hashable:
+        return _kind(job.runs[0]), len(job.runs)
+
+
+def _require_compiled(run: Run) -> None:
+    if (run.engine, run.form) != ("reference", "compiled"):
+        raise BadSetting(
+            f"--on fleet has the reference engine and compiled environments, {run.name} has engine {run.engine} "
+            f"and form {run.form}: leave out --engine and --form, or choose --on local"
+        )
+
+
+def _kind(run: Run) -> Hashable:
+    """Equal for runs that can share a fleet: agents of one structure, as many steps, games of one suite."""
+    structure, *_ = program_of(run)
+    return structure, run.steps, run.env.name.partition("/")[0], run.env.rules
+
+
+def _cut(runs: Sequence[Run], most: int) -> list[Sequence[Run]]:
+    count = -(-len(runs) // most)
+    bounds = [round(i * len(runs) / count) for i in range(count + 1)]
+    return [runs[start:end] for start, end in pairwise(bounds)]

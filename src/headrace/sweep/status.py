@@ -1,0 +1,140 @@
+"""How the runs of a plan stand, read from their folders alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace import checkpoints
+from headrace.agents import name_of
+from headrace.claim import is_held
+from headrace.errors import HeadraceError
+from headrace.manifest import differences
+from headrace.run import Run
+from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, SPEED, RunFolder, Score, score
+
+STATES = ("done", "running", "failed", "diverged", "left")
+TAIL = 1 << 16  # bytes: more than fifty rows of any table
+
+
+class Standing(NamedTuple):
+    """How one run stands."""
+
+    run: Run
+    path: Path
+    state: str  # one of STATES
+    step: int  # of the newest checkpoint or the last row of metrics
+    rate: float = math.nan  # steps/s when it was last logged
+    cause: str = ""  # of a failure or a divergence
+    score: Score | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.run.name,
+            "agent": name_of(self.run.agent),
+            "env": self.run.env.name,
+            "seed": self.run.seed,
+            "steps": self.run.steps,
+            "path": str(self.path),
+            "state": self.state,
+            "step": self.step,
+            "steps_per_s": None if math.isnan(self.rate) else self.rate,
+            "cause": self.cause or None,
+            "score": self.score.mean if self.score else None,
+            "score_points": self.score.points if self.score else 0,
+        }
+
+
+def standings(runs: Iterable[Run], out: str | Path) -> list[Standing]:
+    return [standing(run, Path(out)) for run in runs]
+
+
+def standing(run: Run, out: Path) -> Standing:
+    path = out / run.name
+    if not path.exists():
+        return Standing(run, path, "left", 0)
+    try:
+        folder = RunFolder.read(path)
+        if differing := differences(run.identity(), folder.identity):
+            raise HeadraceError(f"{path} belongs to another run: {'; '.join(differing)}")
+        metrics, speed = _last_rows(path / METRICS), _last_rows(path / SPEED)
+    except HeadraceError as error:
+        return Standing(run, path, "failed", 0, cause=str(error))
+    state = _state(folder)
+    step = run.steps if state == "done" else max(_saved(path), int(_newest(metrics, "step", 0)))
+    rate = _newest(speed, "steps_per_s", math.nan)
+    return Standing(run, path, state, step, rate, _cause(state, folder.manifest), score(metrics))
+
+
+def _state(folder: RunFolder) -> str:
+    if folder.status in ("finished", "diverged"):
+        return {"finished": "done"}.get(folder.status, folder.status)
+    if is_held(folder.path):
+        return "running"
+    return "failed" if folder.status == "failed" else "left"
+
+
+def _saved(path: Path) -> int:
+    found = checkpoints.newest_first(path / CHECKPOINTS)
+    match = checkpoints.NAME.fullmatch(found[0].name) if found else None
+    return int(match[1]) if match else 0
+
+
+def _newest(columns: dict[str, np.ndarray], name: str, default: float) -> float:
+    return float(columns[name][-1]) if len(columns.get(name, ())) else default
+
+
+def _cause(state: str, manifest: dict[str, Any]) -> str:
+    if state == "diverged":
+        return "{quantity} was no longer finite at step {step:,}".format(**manifest["diverged"])
+    return str(manifest.get("cause", "")) if state == "failed" else ""
+
+
+def _last_rows(path: Path) -> dict[str, np.ndarray]:
+    """The last fifty rows of a table, without reading the whole of it; a line still being written is left out."""
+    if not path.exists():
+        return {}
+    with path.open("rb") as file:
+        names = file.readline().decode(errors="replace").strip().split(",")
+        first = file.tell()
+        start = max(first, file.seek(0, 2) - TAIL)
+        file.seek(start)
+        lines = file.read().decode(errors="replace").split("\n")[:-1]
+    rows = [line.split(",") for line in lines[0 if start == first else 1 :][-SCORED_POINTS:]]
+    try:
+        values = np.array(rows, np.float64).reshape(-1, len(names))
+    except ValueError as error:
+        raise HeadraceError(f"{path} is not a table of numbers: {error}") from error
+    return {name: values[:, i] for i, name in enumerate(names)}
+
+
+class Counts(NamedTuple):
+    """How many runs are in each state."""
+
+    done: int
+    running: int
+    failed: int
+    diverged: int
+    left: int
+
+
+def counts(found: Sequence[Standing]) -> Counts:
+    return Counts(*(sum(s.state == state for s in found) for state in STATES))
+
+
+def steps_per_second(found: Sequence[Standing]) -> float:
+    """Of all runs that are running, together; one that has not logged yet is taken for an average one."""
+    running = [s.rate for s in found if s.state == "running"]
+    known = [rate for rate in running if rate > 0]
+    return sum(known) / len(known) * len(running) if known else 0.0
+
+
+def seconds_left(found: Sequence[Standing]) -> float | None:
+    """Until everything that can still be done is done, at the present speed; None while that is not known."""
+    speed = steps_per_second(found)
+    steps = sum(s.run.steps - s.step for s in found if s.state in ("running", "left"))
+    return steps / speed if speed > 0 else None

@@ -1,0 +1,180 @@
+"""Worker processes: each takes jobs one after the other, so that what was compiled for one serves the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from headrace.sweep.executor import Began, Ended, Event, Job, Moved, Options, Said
+
+LAST_WORDS = 300  # characters of a dead worker's standard error that are worth showing
+
+
+class Worker:
+    """A process of its own session, so that Ctrl-C reaches only us. It dies when its standard input closes."""
+
+    def __init__(self, environment: Mapping[str, str], core: int | None) -> None:
+        self.job: Job | None = None
+        self.program: Hashable = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the worker
+        self._unread = b""
+        command = [sys.executable, "-m", "headrace.sweep.worker", *([str(core)] if core is not None else [])]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._orders, self.answers = self.process.stdin, self.process.stdout
+
+    def give(self, job: Job, order: Mapping[str, Any]) -> None:
+        self.job = job
+        with suppress(BrokenPipeError):  # it has died; its answers will end
+            self._orders.write(json.dumps(order).encode() + b"\n")
+            self._orders.flush()
+
+    def messages(self) -> list[dict[str, Any]] | None:
+        """What it has said since; None once it is dead."""
+        data = os.read(self.answers.fileno(), 1 << 16)
+        if not data:
+            return None
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def ask_to_stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def bury(self) -> str:
+        """Ends it if it still lives, and says how it died."""
+        self.process.kill()
+        code = self.process.wait()
+        for pipe in (self._orders, self.answers):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        with self._errors as errors:
+            errors.seek(max(0, errors.seek(0, 2) - LAST_WORDS))
+            words = errors.read().decode(errors="replace").strip()
+        return f"its process {_how(code)}" + (f": {words.splitlines()[-1]}" if words else "")
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended with status {code}"
+    name = signal.Signals(-code).name
+    return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+
+
+class Workers:
+    """An executor on this machine, up to how a plan is divided: a queue, and workers that take jobs from it.
+
+    There are as many workers as `cores` has places; a place that is None is not bound to a core.
+    """
+
+    does: str  # which of a worker's abilities is wanted
+
+    def __init__(
+        self, out: Path, options: Options, cores: Sequence[int | None], environment: Mapping[str, str]
+    ) -> None:
+        self.out, self.options = out, options
+        self._cores, self._environment = cores, environment
+        self._queue: dict[int, tuple[Job, Hashable]] = {}  # by number, in order
+        self._added = 0
+        self._workers: dict[int, Worker] = {}  # by place
+        self._selector = selectors.DefaultSelector()
+        self._events: list[Event] = []  # that nobody has been told of
+
+    def program(self, job: Job) -> Hashable:
+        """Equal for jobs that one compiled program serves."""
+        raise NotImplementedError
+
+    def add(self, job: Job) -> None:
+        self._queue[self._added] = job, self.program(job)
+        self._added += 1
+
+    def wait(self, seconds: float) -> list[Event]:
+        self._assign()
+        for key, _ in self._selector.select(0 if self._events else seconds):
+            self._events += self._heard(key.data)
+        self._assign()
+        events, self._events = self._events, []
+        return events
+
+    def stop(self) -> None:
+        self._events += [Ended(job, {}) for job, _ in self._queue.values()]
+        self._queue.clear()
+        for worker in self._workers.values():
+            if worker.job is not None:
+                worker.ask_to_stop()
+
+    def close(self) -> None:
+        for place in list(self._workers):
+            self._remove(place)
+        self._selector.close()
+
+    def _assign(self) -> None:
+        """Gives every idle worker a job, and starts workers while there are jobs without one."""
+        for place, core in enumerate(self._cores):
+            worker = self._workers.get(place)
+            if not self._queue or (worker and worker.job):
+                continue
+            if worker is None:
+                worker = self._workers[place] = Worker(self._environment, core)
+                self._selector.register(worker.answers, selectors.EVENT_READ, place)
+            number = self._best_for(worker)
+            job, worker.program = self._queue.pop(number)
+            worker.give(job, self._order(job))
+            self._events.append(Began(job))
+
+    def _order(self, job: Job) -> dict[str, Any]:
+        runs = [run.identity() for run in job.runs]
+        every = self.options.checkpoint_every
+        return {"do": self.does, "runs": runs, "out": str(self.out), "checkpoint_every": every}
+
+    def _best_for(self, worker: Worker) -> int:
+        """A job whose program the worker has; else one whose program no other worker has; else the first."""
+        taken = {other.program for other in self._workers.values() if other is not worker}
+        wishes: list[Callable[[Hashable], bool]] = [lambda p: p == worker.program, lambda p: p not in taken]
+        for wish in wishes:
+            for number, (_, program) in self._queue.items():
+                if wish(program):
+                    return number
+        return next(iter(self._queue))
+
+    def _heard(self, place: int) -> list[Event]:
+        worker = self._workers[place]
+        messages = worker.messages()
+        if messages is None:
+            job, how = worker.job, self._remove(place)
+            return [Ended(job, {run.name: how for run in job.runs})] if job else []
+        return [event for message in messages for event in _meaning(worker, message)]
+
+    def _remove(self, place: int) -> str:
+        worker = self._workers.pop(place)
+        self._selector.unregister(worker.answers)
+        return worker.bury()
+
+
+def _meaning(worker: Worker, message: dict[str, Any]) -> list[Event]:
+    job = worker.job
+    assert job is not None, f"a worker without a job said {message}"
+    match message:
+        case {"ended": causes}:
+            worker.job = None
+            return [Ended(job, causes)]
+        case {"step": step, "rate": rate}:
+            return [Moved(job, step, rate)]
+        case _:
+            return [Said(message["notice"])]

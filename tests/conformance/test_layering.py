@@ -1,0 +1,88 @@
+"""Imports go one way: nothing upstream knows what is downstream."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import headrace
+
+ROOT = Path(headrace.__file__).parent
+FILES = {
+    ".".join(("headrace", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in ROOT.rglob("*.py")
+}
+
+# What the files of a run are written and read with: it serves analyses that have no engine.
+RECORDS = ("checkpoints", "claim", "curve", "files", "manifest", "safetensors_io", "sinks", "store", "tables")
+
+# A package or module, and all that it may import of headrace. Files that are not named here may import all but `cli`.
+MAY_IMPORT = {
+    "errors": (),
+    "normalize": (),
+    "part": ("errors",),
+    "agents": ("agents", "part", "errors"),
+    "envs": ("envs", "part", "errors"),
+    "stream": ("envs.base", "errors"),
+    "engines": ("engines", "agents", "part", "errors", "envs.base", "normalize", "stream"),
+    **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
+}
+
+
+@cache
+def imports(name):
+    """Everything that a file imports, at its top or inside a function, as full module names."""
+    found = set()
+    for node in ast.walk(ast.parse(FILES[name].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} has a relative import"
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = inner & FILES.keys()
+            found |= modules or {node.module}
+    return found - {"headrace"}  # the bare package is only its version
+
+
+def inside(name, package):
+    return name == f"headrace.{package}" or name.startswith(f"headrace.{package}.")
+
+
+def layer_of(name):
+    return next((layer for layer in MAY_IMPORT if inside(name, layer)), None)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in FILES if layer_of(n)))
+def test_a_file_imports_its_own_layer_and_those_upstream_only(name):
+    allowed = MAY_IMPORT[layer_of(name)]
+    own = {i for i in imports(name) if i.startswith("headrace")}
+    assert {i for i in own if not any(inside(i, a) for a in allowed)} == set()
+
+
+@pytest.mark.parametrize("layer", ["agents", "part", "errors", *RECORDS])
+def test_agents_and_records_import_no_jax(layer):
+    frameworks = {"jax", "jaxlib"} | ({"numpy"} if layer in ("agents", "part", "errors") else set())
+    for name in (n for n in FILES if inside(n, layer)):
+        assert {i.split(".")[0] for i in imports(name)} & frameworks == set(), name
+
+
+def test_only_the_entry_point_imports_the_command_line():
+    assert [n for n in FILES if "headrace.cli" in imports(n)] == ["headrace.__main__"]
+
+
+def test_no_file_imports_itself_through_others():
+    """Packages' own pages, which only gather names, are left out."""
+    plain = {n for n, path in FILES.items() if path.name != "__init__.py"}
+    TopologicalSorter({n: imports(n) & plain for n in plain}).prepare()
+
+
+@pytest.mark.parametrize("layer", ["agents", "part", "errors", *RECORDS])
+def test_importing_it_loads_no_jax(layer):
+    code = f"import sys, headrace.{layer}; sys.exit('jax' in sys.modules or 'headrace.engines' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
