@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup lint fast-test long-test lock clean
+.PHONY: demo test setup lint long-test lock clean
 
 demo: setup
 	$(BIN)/python examples/demo.py

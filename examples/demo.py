@@ -11,6 +11,7 @@ from pathlib import Path
 
 from headrace import RunFolder
 from headrace.curve import learning_curve
+from headrace.run import make_run
 
 AGENTS = ("qrc+spr+orth", "qrc")
 ENVIRONMENT = "minatar/breakout"
@@ -24,7 +25,9 @@ def start(agent: str, quiet: bool) -> subprocess.Popen[str]:
 
 
 def main() -> int:
-    print(f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {STEPS:,} steps each (about three minutes) ...", flush=True)
+    print(
+        f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {STEPS:,} steps each (about three minutes) ...", flush=True
+    )
     # The slower agent shows its progress; the other runs beside it on the second core.
     started = [start(agent, quiet=i > 0) for i, agent in enumerate(AGENTS)]
     try:
@@ -35,7 +38,7 @@ def main() -> int:
         return max(failed)
     series = []
     for agent in AGENTS:
-        metrics = RunFolder.read(next(OUT.glob(f"{agent}_*"))).metrics()
+        metrics = RunFolder.read(OUT / make_run(agent, ENVIRONMENT, steps=STEPS).name).metrics()
         series.append((agent, metrics["step"], metrics["return"]))
     picture = OUT / "learning_curves.png"
     learning_curve(series, picture, "MinAtar Breakout, one seed each")

@@ -20,7 +20,7 @@ def baselines() -> list[Run]:
 
 def horizon() -> list[Run]:
     """K: how many steps SPR predicts."""
-    return runs("qrc+spr,qrc+spr+orth", "aux.objective.horizon=1|3|5|10")
+    return runs("qrc+spr", "aux.objective.horizon=1|3|5|10")
 
 
 def weight() -> list[Run]:
@@ -35,7 +35,7 @@ def tau() -> list[Run]:
 
 def shift() -> list[Run]:
     """How far images are shifted: 4 pixels are 40% of a MinAtar board."""
-    return runs("qrc+spr,qrc+spr+orth", "aux.objective.augment.shift=0|1|2|4")
+    return runs("qrc+spr", "aux.objective.augment.shift=0|1|2|4")
 
 
 def replay() -> list[Run]:
@@ -73,11 +73,11 @@ def merging() -> list[Run]:
 
 
 def projection() -> list[Run]:
-    return runs("qrc+spr,qrc+spr+orth", "aux.objective.projection=Shared|Separate")
+    return runs("qrc+spr", "aux.objective.projection=Shared|Separate")
 
 
 def reduction() -> list[Run]:
-    return runs("qrc+spr,qrc+spr+orth", "aux.objective.reduce=SumOverHorizon|MeanOverHorizon")
+    return runs("qrc+spr", "aux.objective.reduce=SumOverHorizon|MeanOverHorizon")
 
 
 def released() -> list[Run]:

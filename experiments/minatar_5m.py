@@ -1,6 +1,6 @@
 """The paper's MinAtar table: nine variants on five games, five seeds, 5M steps. 225 runs.
 
-    headrace sweep experiments/minatar_5m.py --on fleet
+headrace sweep experiments/minatar_5m.py --on fleet
 """
 
 from headrace.agents import VARIANTS

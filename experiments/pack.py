@@ -1,6 +1,6 @@
 """Compact records of runs: manifest, log points to six digits, and what latent analyses need (encoder, normaliser).
 
-    python experiments/pack.py runs records.tar.gz       writes an archive of one small folder per run
+python experiments/pack.py runs records.tar.gz       writes an archive of one small folder per run
 """
 
 from __future__ import annotations

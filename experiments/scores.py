@@ -1,6 +1,6 @@
 """Mean score of every agent in every environment, over the seeds there are, as a Markdown table.
 
-    python experiments/scores.py results/minatar_1m
+python experiments/scores.py results/minatar_1m
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How strong should SPR be? 1M steps of MinAtar. Within a function only numbers differ: its runs form one fleet.
 
-    headrace sweep experiments/strength.py --on fleet                      135 runs, three fleets
-    headrace sweep experiments/strength.py::qrc_spr_weight --on fleet      one of them
+headrace sweep experiments/strength.py --on fleet                      135 runs, three fleets
+headrace sweep experiments/strength.py::qrc_spr_weight --on fleet      one of them
 """
 
 from headrace.run import Run

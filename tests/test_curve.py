@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from headrace import curve
-from headrace.curve import learning_curve, mean_line, mean_of_last, step_label
+from headrace.curve import learning_curve, mean_line, step_label
 from headrace.errors import BadSetting
 
 STEPS = np.arange(1000, 11_000, 1000)
@@ -20,12 +20,6 @@ STEPS = np.arange(1000, 11_000, 1000)
 
 def axes_of(series: list) -> Any:
     return curve._figure(curve._grouped(series), "a title").axes[0]
-
-
-def test_the_mean_of_the_last_episodes_by_hand():
-    assert mean_of_last([1, 2, 3, 4, 5], window=3).tolist() == [1, 1.5, 2, 3, 4]
-    assert mean_of_last([]).tolist() == []
-    assert mean_of_last(np.arange(1000.0))[-1] == 949.5
 
 
 def test_the_mean_line_covers_the_steps_that_all_lines_have():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -51,19 +52,53 @@ def test_an_episode_stopped_at_the_limit_is_counted(finished: Trained) -> None:
 
 def test_the_episodes_of_a_frozen_agent_are_those_of_its_q_values(finished: Trained) -> None:
     """Epsilon 0 by hand: standardise with the saved statistics, take the best action, learn nothing."""
-    from headrace.engines.reference.frozen import FrozenPolicy
+    from headrace.engines.reference.networks import layout_of, q_values
     from headrace.evaluation import host_of
 
     folder = RunFolder.read(finished.path)
     run, checkpoint = run_of(folder.identity), folder.latest()
     assert checkpoint is not None
+    saved = checkpoint.arrays
+    layers: dict[str, dict[str, np.ndarray]] = {"encoder": {}, "projection": {}, "head": {}}
+    for name, array in saved.items():
+        module, _, which = name.removeprefix("stream/agent/params/").partition("/0/")
+        if name.startswith("stream/agent/params/") and module in layers:
+            layers[module][which] = array
+    mean, squares, count = (saved[f"stream/obs_scale/{part}"] for part in ("mean", "squares", "count"))
     env = host_of(run)
-    policy = FrozenPolicy(run.agent, env.spec, checkpoint.arrays, eps=0.0, seed=0)
+    layout = layout_of(run.agent, env.spec.observation_shape, env.spec.n_actions)
     obs, length, last = env.reset(7), 0, False
     while not last:
-        step = env.step(policy(obs))
+        standard = (obs - mean) / np.sqrt(squares / (count - 1) + 1e-8)
+        step = env.step(
+            int(
+                np.argmax(
+                    q_values(layout, {name: [layer] for name, layer in layers.items()}, standard.astype(np.float32))
+                )
+            )
+        )
         obs, length, last = step.obs, length + 1, bool(step.last)
     assert evaluate(finished.path, episodes=1, epsilon=0, seed=7).episodes[0].length == length
+
+
+def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_it_played(finished: Trained, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(finished.path, copy)
+    older, newest = sorted((copy / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:1000])
+    found = evaluate(copy, episodes=1)
+    assert f"step-{found.step:012d}.safetensors" == older.name
+    assert len(found.notices) == 1
+    assert newest.name in found.notices[0]
+    older.write_bytes(b"")
+    with pytest.raises(HeadraceError, match="no checkpoint that can be used: checkpoint step-"):
+        evaluate(copy, episodes=1)
+
+
+def test_a_video_without_pillow_says_what_to_install(finished: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.evaluation.find_spec", lambda name: None)
+    with pytest.raises(HeadraceError, match="pip install pillow"):
+        play(finished.path, "x.gif")
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".webp", ".png"])
@@ -112,7 +147,7 @@ def test_a_run_without_a_checkpoint_cannot_be_evaluated(finished_compiled: Train
     identity = RunFolder.read(finished_compiled.path).identity
     RunFolder.open(tmp_path / "young", identity, {}).close()
     for call in (lambda: evaluate(tmp_path / "young"), lambda: play(tmp_path / "young", tmp_path / "x.gif")):
-        with pytest.raises(HeadraceError, match="has no checkpoint yet: train it for a while first"):
+        with pytest.raises(HeadraceError, match="it has none yet: train it for a while first"):
             call()
     with pytest.raises(HeadraceError, match="is not a run"):
         evaluate(tmp_path)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ def test_machine_facts_are_plain_and_import_no_jax():
     facts = json.loads(told)
     assert facts["numpy"] == np.__version__
     assert facts["cores"] == os.cpu_count()
-    assert facts["jax"].count(".") == 2
+    assert facts["jax"] == version("jax")
     assert facts["cpu"]
 
 

@@ -283,11 +283,11 @@ def _not_compiled(member: str, rules: Any) -> Any:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("nan", "the observation that toy/faulty gave at step 332 has nan in it"),
-        ("infinite reward", "the reward that toy/faulty gave at step 332 has inf in it"),
-        ("shape", r"the observation that toy/faulty gave at step 332 has shape \(9, 10, 4\), not \(10, 10, 4\)"),
-        ("two rewards", r"the reward that toy/faulty gave at step 332 has shape \(2,\), not \(\)"),
-        ("no numbers", "the observation that toy/faulty gave at step 332 is no array of numbers"),
+        ("nan", "the observation that toy/faulty gave at step 333 has nan in it"),
+        ("infinite reward", "the reward that toy/faulty gave at step 333 has inf in it"),
+        ("shape", r"the observation that toy/faulty gave at step 333 has shape \(9, 10, 4\), not \(10, 10, 4\)"),
+        ("two rewards", r"the reward that toy/faulty gave at step 333 has shape \(2,\), not \(\)"),
+        ("no numbers", "the observation that toy/faulty gave at step 333 is no array of numbers"),
     ],
 )
 def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
@@ -417,3 +417,9 @@ def program_counts() -> list[int]:
 def test_an_agent_may_be_given_as_a_value(finished_compiled: Trained, tmp_path: Path) -> None:
     agent = tweak(VARIANTS[VARIANT], *SETTINGS)
     assert make_run(agent, GAME, steps=STEPS).name == finished_compiled.path.name
+
+
+def test_a_description_that_is_infinite_is_no_divergence(programs: Path, tmp_path: Path) -> None:
+    """With gamma = lambda = 1 a trace never fades and `overshoot` has nothing to be divided by."""
+    done = small_train(tmp_path, steps=200, settings=("td.gamma=1", "td.lamda=1", "td.lr=1e-6"))
+    assert done.status == "finished"

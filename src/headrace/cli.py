@@ -151,6 +151,7 @@ def _evaluate(words: argparse.Namespace) -> int:
     found = evaluate(
         words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps
     )
+    _notify(found.notices)
     returns = found.returns
     result = {
         "run": words.run,
@@ -163,6 +164,7 @@ def _evaluate(words: argparse.Namespace) -> int:
         "max": float(returns.max()),
         "cut": found.cut,
         "returns": returns.tolist(),
+        "notices": found.notices,
     }
     text = "return {mean:.4g} +- {std:.3g} over {episodes} episodes (min {min:g}, max {max:g}) at step {step:,}"
     cut = f"; {found.cut} episodes were stopped at the limit of steps" if found.cut else ""
@@ -175,6 +177,7 @@ def _play(words: argparse.Namespace) -> int:
 
     reuse_compiled_programs()
     found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps)
+    _notify(found.notices)
     episode = found.episodes[0]
     result = {"out": words.out, "return": episode.episode_return, "length": episode.length, "step": found.step}
     _print(words, result, f"{words.out}: return {episode.episode_return:g} in {episode.length:,} steps")
@@ -193,7 +196,7 @@ def _show(words: argparse.Namespace) -> int:
         f"episodes  {found['episodes']:,}",
         f"score     {found['score']:.4g} (mean of {found['score_points']} points)" if found["score_points"] else "",
         f"started   {found['manifest']['start']}",
-        f"commit    {found['manifest'].get('commit')}",
+        f"commit    {found['manifest'].get('commit') or 'unknown'}",
         f"digest    {found['digest']}",
         *(f"note      {notice}" for notice in found["notices"]),
     ]
@@ -217,6 +220,11 @@ def _envs(words: argparse.Namespace) -> int:
     lines = [f"{e['name']:24} {'x'.join(map(str, e['observation'])):10} {', '.join(e['actions'])}" for e in found]
     _print(words, found, "\n".join([f"{'name':24} {'image':10} actions", *lines]))
     return 0
+
+
+def _notify(notices: Sequence[str]) -> None:
+    for notice in notices:
+        print(f"headrace: {notice}", file=sys.stderr)
 
 
 def _print(words: argparse.Namespace, result: Any, text: str) -> None:

@@ -39,14 +39,6 @@ def learning_curve(series: Sequence[Series], path: str | Path, title: str) -> No
     write_atomically(path, drawn.getvalue())
 
 
-def mean_of_last(returns: ArrayLike, window: int = WINDOW) -> np.ndarray:
-    """For each episode, the mean return of it and of up to `window` - 1 episodes before it."""
-    total = np.concatenate([[0.0], np.cumsum(np.asarray(returns, np.float64))])
-    end = np.arange(1, len(total))
-    begin = np.maximum(end - window, 0)
-    return (total[end] - total[begin]) / (end - begin)
-
-
 def mean_line(lines: Sequence[Line]) -> Line:
     """The mean of several lines over the steps that all of them cover."""
     start, end = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ class Evaluation(NamedTuple):
     epsilon: float
     episodes: list[Episode]
     cut: int  # episodes stopped at the limit of steps
+    notices: list[str]  # checkpoints that could not be used
 
     @property
     def returns(self) -> np.ndarray:
@@ -36,9 +38,10 @@ def evaluate(
 ) -> Evaluation:
     """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written."""
     count, limit = whole("episodes", episodes, 1, 1_000_000), whole("max_steps", max_steps, 1)
-    env, policy, step = _load(path, epsilon, seed)
+    env, policy, folder, step = _load(path, epsilon, seed)
     played = list(_episodes(env, policy, int(seed), count, limit))
-    return Evaluation(step, epsilon, [episode for episode, _ in played], sum(cut for _, cut in played))
+    cut = sum(cut for _, cut in played)
+    return Evaluation(step, epsilon, [episode for episode, _ in played], cut, folder.notices)
 
 
 def play(
@@ -47,27 +50,31 @@ def play(
     """Plays one episode and writes it as an animated picture (.gif, .webp or .png)."""
     if Path(out).suffix.lower() not in (".gif", ".webp", ".png"):
         raise BadSetting(f"a video's name must end in .gif, .webp or .png, got {str(out)!r}")
+    if find_spec("PIL") is None:
+        raise HeadraceError("a video needs the pillow package: pip install pillow")
     limit = whole("max_steps", max_steps, 1)
-    env, policy, step = _load(path, epsilon, seed)
+    env, policy, folder, step = _load(path, epsilon, seed)
     frames: list[np.ndarray] = []
     episode, cut = next(_episodes(env, policy, int(seed), 1, limit, frames))
     _write_animation(frames, Path(out))
-    return Evaluation(step, epsilon, [episode], int(cut))
+    return Evaluation(step, epsilon, [episode], int(cut), folder.notices)
 
 
-def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, int]:
+def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunFolder, int]:
     if not 0 <= epsilon <= 1:
         raise BadSetting(f"epsilon must be between 0 and 1, got {epsilon}")
     seed = whole("seed", seed, 0, 2**31 - 1_000_001)  # an episode's seed is this one and its number
     folder = RunFolder.read(path)
     checkpoint = folder.latest()
     if checkpoint is None:
-        raise HeadraceError(f"{path} has no checkpoint yet: train it for a while first")
+        why = "; ".join(folder.notices) or "it has none yet: train it for a while first"
+        raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
     from headrace.engines.reference.frozen import FrozenPolicy
 
     run = run_of(folder.identity)
     env = host_of(run)
-    return env, FrozenPolicy(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed), checkpoint.step
+    policy = FrozenPolicy(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
+    return env, policy, folder, checkpoint.step
 
 
 def host_of(run: Run) -> Any:

@@ -50,7 +50,7 @@ def load(folder: Path) -> Manifest:
         manifest = json.loads(path.read_bytes())
         known = manifest["format"] == FORMAT and isinstance(manifest["identity"], dict)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HeadraceError(f"{path} is not a run's manifest: {error!r}") from error
+        raise HeadraceError(f"{path} is not a run's manifest: {error}") from error
     if not known:
         raise HeadraceError(f"{path} has format {manifest['format']}, this version of headrace reads {FORMAT}")
     return manifest

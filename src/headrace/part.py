@@ -11,13 +11,16 @@ from typing import Any
 
 from headrace.errors import BadSetting, unknown
 
-_KINDS: dict[str, type[Part]] = {}
+KINDS: dict[str, type[Part]] = {}  # every kind of part by its name
 _EXAMPLES = "a number, a tuple such as (32, 64), or a part such as Every(5)"
 
 
 def shape(default: Any) -> Any:
     """A field that decides the shape or size of arrays; every other number may vary inside one compiled program."""
     return field(default=default, metadata={"shape": True})
+
+
+LARGEST = 2**31 - 1  # of a whole number: what a compiled program can count to
 
 
 def within(default: float, low: float = -math.inf, high: float = math.inf) -> Any:
@@ -31,7 +34,7 @@ class Part:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _KINDS[cls.__name__] = cls
+        KINDS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
@@ -60,8 +63,10 @@ def _number(owner: str, f: dataclasses.Field[Any], value: Any, kind: Callable[[A
     low, high = f.metadata.get("low", -math.inf), f.metadata.get("high", math.inf)
     if f.metadata.get("shape"):
         low = 1
+    if kind is int:
+        high = min(high, LARGEST)
     if not low <= value <= high:
-        bounds = f">= {low}" if high == math.inf else f"between {low} and {high}"
+        bounds = f">= {low}" if high in (math.inf, LARGEST) and value < low else f"between {low} and {high}"
         raise BadSetting(f"{owner}.{f.name} must be {bounds}, got {value!r}")
     return kind(value)
 
@@ -78,7 +83,7 @@ def _tuple(owner: str, name: str, value: Any) -> tuple[Any, ...]:
 
 def kinds_of(f: dataclasses.Field[Any]) -> tuple[type[Part], ...]:
     """The parts that a field accepts, read from its annotation `A | B`."""
-    return tuple(_KINDS[name.strip()] for name in str(f.type).split("|"))
+    return tuple(KINDS[name.strip()] for name in str(f.type).split("|"))
 
 
 def to_json(part: Part) -> dict[str, Any]:
@@ -102,16 +107,19 @@ def from_json(data: Mapping[str, Any]) -> Any:
 
 def build(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The part of that name with those fields."""
-    if name not in _KINDS:
-        raise unknown("part", name, sorted(_KINDS))
-    kind = _KINDS[name]
+    if name not in KINDS:
+        raise unknown("part", name, sorted(KINDS))
+    kind = KINDS[name]
     known = [f.name for f in dataclasses.fields(kind)]
     for key in kwargs:
         if key not in known:
             raise unknown(f"setting of {name}", key, known)
     if len(args) > len(known):
         raise BadSetting(f"{name} takes {len(known)} settings ({', '.join(known)}), got {len(args)}")
-    return kind(*args, **kwargs)
+    try:
+        return kind(*args, **kwargs)
+    except TypeError as error:  # a setting that is wanting, or given twice
+        raise BadSetting(f"{name} cannot be built: {str(error).replace('__init__() ', '')}") from None
 
 
 def parse(text: str) -> Any:
@@ -127,14 +135,16 @@ def _value(node: ast.expr, text: str) -> Any:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, text)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(_value(item, text) for item in items)
         case ast.Name(id=name) if name[:1].isupper():  # as the names of parts are
             return build(name, (), {})
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            named = {k.arg: _value(k.value, text) for k in keywords if k.arg is not None}
+            named = {str(k.arg): _value(k.value, text) for k in keywords}
+            if len(named) < len(keywords):
+                raise BadSetting(f"a setting of {name} is given twice in {text!r}")
             return build(name, tuple(_value(a, text) for a in args), named)
     raise BadSetting(f"cannot read the value {text!r}: it must be {_EXAMPLES}")
 
@@ -152,10 +162,17 @@ def tweak(part: Any, *settings: str) -> Any:
 def _replaced(part: Any, keys: list[str], path: str, value: Any) -> Any:
     key, rest = keys[0], keys[1:]
     names = [f.name for f in dataclasses.fields(part)] if isinstance(part, Part) else []
+    if not names:
+        raise BadSetting(f"cannot set {path}: {keys_above(path, keys)} is {part!r}, which has no settings")
     if key not in names:
         raise unknown(f"setting of {type(part).__name__} (in {path})", key, names)
     new = _replaced(getattr(part, key), rest, path, value) if rest else value
     return dataclasses.replace(part, **{key: new})
+
+
+def keys_above(path: str, rest: list[str]) -> str:
+    """The part of a dotted path that comes before its last `rest`."""
+    return ".".join(path.split(".")[: -len(rest)])
 
 
 def differences(part: Part, base: Part, path: str = "") -> list[str]:

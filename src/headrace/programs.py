@@ -11,6 +11,12 @@ def reuse_compiled_programs() -> None:
     import jax
 
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(base / "headrace" / "xla"))
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace" / "xla"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:  # nowhere to keep them: they are compiled anew each time, which only costs time
+            return
+        if not os.access(folder, os.W_OK):
+            return
+        jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

@@ -7,9 +7,10 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from typing import IO, Any, Protocol
 
-from headrace.agents import name_of
+from headrace.agents import agent_named, nearest_name
 
 RENEW_SECONDS = 0.2
 
@@ -85,25 +86,30 @@ def for_terminal(quiet: bool = False) -> Progress:
 
 
 def line(run: Any, step: int, rate: float, mean_return: float, means: dict[str, float], width: int) -> str:
-    """As much of a run's state as fits into `width`: how far, how fast, how well; then which run; then its losses."""
-    wanted = [
+    """As much of a run's state as fits into `width`: how far, how fast, how well, its losses; then which run it is."""
+    words = [
         f"{short_steps(step)}/{short_steps(run.steps)} {100 * step // run.steps}%",
         f"{rate:,.0f} steps/s" if rate > 0 else "- steps/s",
         f"{clock((run.steps - step) / rate)} left" if rate > 0 else "",
         f"return {_number(mean_return)}",
-        *(f"{label} {_number(means[key])}" for key, label in _WANTED if key in means),
     ]
-    name = name_of(run.agent)
+    words = _extended(words, _LOSSES, means, width)
+    nearest = nearest_name(run.agent)
+    name = nearest if run.agent == agent_named(nearest) else f"{nearest}*"
     titles = (f"{name} {run.env.name} seed {run.seed}", f"{name} {run.env.name}", name, "")
-    words = next(words for title in titles if _fits(words := [title, *wanted], width) or not title)
-    for key, label in _MORE:
-        if key in means and _fits(more := [*words, f"{label} {_number(means[key])}"], width):
-            words = more
-    return _joined(words)
+    titled = next([title, *words] for title in titles if _fits([title, *words], width) or not title)
+    return _joined(_extended(titled, (("q", "q"),), means, width))
 
 
-_WANTED = (("epsilon", "eps"),)
-_MORE = (("td_error", "|td|"), ("aux_loss", "aux"), ("q", "q"))
+_LOSSES = (("epsilon", "eps"), ("td_error", "td"), ("aux_loss", "aux"))
+
+
+def _extended(words: list[str], more: Sequence[tuple[str, str]], means: dict[str, float], width: int) -> list[str]:
+    """The words and, of those quantities that are known, each that still fits."""
+    for key, label in more:
+        if key in means and _fits(longer := [*words, f"{label} {_number(means[key])}"], width):
+            words = longer
+    return words
 
 
 def _joined(words: list[str]) -> str:

@@ -91,7 +91,10 @@ def details_of(run: Run) -> dict[str, Any]:
 @cache
 def _program() -> dict[str, Any]:
     """The program and the machine, found out once: a process goes on with what it has loaded."""
-    return {"machine": machine_facts(), "commit": commit()}
+    import jax
+
+    device = jax.devices()[0]
+    return {"machine": {**machine_facts(), "device": f"{device.platform}: {device.device_kind}"}, "commit": commit()}
 
 
 def _ended_before(path: Path, run: Run) -> Trained | None:

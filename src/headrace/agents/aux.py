@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.agents.td import Copy, Online, Polyak
+from headrace.errors import BadSetting
 from headrace.part import Part, shape, within
 
 __all__ = [
@@ -34,6 +35,11 @@ class Clipped(Part):
     inner: ShiftAndIntensity | AsIs = ShiftAndIntensity()
     low: float = 0.0
     high: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low > self.high:
+            raise BadSetting(f"Clipped.low must not exceed Clipped.high, got {self.low} and {self.high}")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,16 @@ class Conv(Part):
         super().__post_init__()
         if not len(self.channels) == len(self.kernels) == len(self.strides):
             raise BadSetting(f"Conv needs as many kernels and strides as channels, got {self!r}")
+        pairs = [*self.kernels, *self.strides]
+        if not all(isinstance(c, int) for c in self.channels) or not all(_is_pair(p) for p in pairs):
+            raise BadSetting(
+                "Conv takes channels as whole numbers, kernels and strides as pairs, e.g. "
+                f"Conv((16,), ((3, 3),), ((1, 1),), 128); got {self!r}"
+            )
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(n, int) for n in value)
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,11 @@ class Mlp(Part):
 
     widths: tuple[int, ...] = shape((128,))
     hidden: int = shape(128)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not all(isinstance(width, int) for width in self.widths):
+            raise BadSetting(f"Mlp takes widths as whole numbers, e.g. Mlp((128, 128), 128); got {self!r}")
 
 
 @dataclass(frozen=True)

@@ -85,10 +85,11 @@ def summary(found: Sequence[Standing]) -> str:
 
 
 def _progress(s: Standing) -> str:
+    """How far and how fast; then which run, the longest word last because it may be cut."""
     run = s.run
-    speed = f"  {s.rate:,.0f} steps/s" if s.rate > 0 else "  preparing" if s.step == 0 else ""
     where = f"{short_steps(s.step)}/{short_steps(run.steps)} {100 * s.step // run.steps}%"
-    return f"{name_of(run.agent)} {run.env.name} seed {run.seed}  {where}{speed}"
+    speed = f"{s.rate:,.0f} steps/s" if s.rate > 0 else "preparing" if s.step == 0 else ""
+    return f"{where:>14}  {speed:>15}  {run.env.name} seed {run.seed}  {name_of(run.agent)}"
 
 
 def table(found: Sequence[Standing]) -> str:

@@ -52,11 +52,6 @@ def small(agent: Agent, network: Conv | Mlp = VECTOR) -> Agent:
     return tweak(agent, "aux.objective.horizon=2")
 
 
-def small_images(agent: Agent) -> Agent:
-    """The same on tiny images, shifted by one pixel at most: by four, nothing would be left of them."""
-    return tweak(small(agent, IMAGE), "aux.objective.augment.shift=1")
-
-
 def small_layout(agent: Agent) -> Layout:
     return layout_of(agent, SHAPES[agent.network], N_ACTIONS)
 
@@ -96,7 +91,8 @@ def draws_of(agent: Agent, step: int) -> Any:
 def start(agent: Agent, seed: int = 0, params: Modules | None = None) -> AgentState:
     """An agent at its first step, with parameters that are not sparse."""
     layout = small_layout(agent)
-    fresh = init_agent(agent, layout, jax.random.key(seed))
+    shapes = jax.eval_shape(lambda key: init_agent(agent, layout, key), jax.random.key(0))
+    fresh = jax.tree.map(lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)), shapes)
     params = dense_params(fresh.params, seed) if params is None else params
     td, aux = init_td(agent.td, params, example(layout)), init_aux(agent.aux, params, example(layout))
     return fresh._replace(params=params, td=td, aux=aux)

@@ -14,6 +14,7 @@ from headrace.agents import (
     Auxiliary,
     AuxOrthogonalToTd,
     Average,
+    Copy,
     Dqn,
     Every,
     Greedy,
@@ -38,6 +39,7 @@ from tests.engines.reference.support import (
     SHAPES,
     VECTOR,
     compiled,
+    dense_params,
     draws_of,
     experience,
     flat,
@@ -52,16 +54,26 @@ from tests.engines.reference.support import (
 
 SHARED, OWN = ("encoder", "projection"), ("dynamics", "predictor")
 loss_of = compiled(aux_loss, static_argnums=1)
+gradient_of = compiled(jax.grad(aux_loss, argnums=2), static_argnums=1)
 EXPERIENCE = experience(SHAPES[VECTOR], 30)
 SPR = Auxiliary(Spr(2), weight=2.0, lr=1e-3)
 ORTH = replace(SPR, filter=Orth())
 
 
-def third_step(agent):
-    """Three transitions, the first step with a full window being the second: the agent before and after the third,
-    and the SPR loss on the same window, with the same draws and truths, before and after."""
-    layout, state = small_layout(agent), run(agent, start(agent), EXPERIENCE[:2], learn_eagerly)
-    t, draws = EXPERIENCE[2], draws_of(agent, 2)
+def in_mid_stream(state):
+    """One transition is in the window already; traces and histories have random numbers."""
+    aux, td = state.aux, state.td
+    window = aux.window._replace(observations=dense_params(aux.window.observations, 7, 1.0), held=jnp.int32(1))
+    traces = {name: dense_params(getattr(td, name), 8) for name in td._fields if name.endswith("trace")}
+    aux = aux._replace(window=window, history=dense_params(aux.history, 9))
+    return state._replace(td=td._replace(**traces), aux=aux, merge=dense_params(state.merge, 10))
+
+
+def one_step(agent):
+    """An agent in mid-stream before and after one step, and its SPR loss with the named modules taken from after it,
+    on the same window and with the same draws and truths."""
+    layout, state = small_layout(agent), in_mid_stream(start(agent))
+    t, draws = EXPERIENCE[0], draws_of(agent, 0)
     sight, _ = look(agent.aux.objective, state.aux.window, t)
     assert sight.ready
     after, learnt = learn_eagerly(agent, layout, state, t, draws)
@@ -83,7 +95,7 @@ MERGES = [Sum(), Mix(), AuxOrthogonalToTd(), AuxOrthogonalToTd(Average(), Sum())
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
 def test_an_spr_only_step_lowers_the_spr_loss(rule, merge):
     """In the encoder and projection alone, in dynamics and predictor alone, and in all of them."""
-    _, _, loss = third_step(small(Agent(rule, ORTH, merge=merge)))
+    _, _, loss = one_step(small(Agent(rule, ORTH, merge=merge)))
     before = loss(())
     assert loss(SHARED) < before
     assert loss(OWN) < before
@@ -92,7 +104,7 @@ def test_an_spr_only_step_lowers_the_spr_loss(rule, merge):
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
 def test_with_the_released_sign_the_shared_modules_ascend_the_spr_loss_and_the_others_descend(rule):
-    _, _, loss = third_step(small(Agent(rule, SPR, merge=SharedFlipped())))
+    _, _, loss = one_step(small(Agent(rule, SPR, merge=SharedFlipped())))
     assert loss(SHARED) > loss(())
     assert loss(OWN) < loss(())
 
@@ -106,17 +118,36 @@ def test_the_released_preset_is_made_of_these_two():
 @pytest.mark.parametrize(("merge", "share"), [(Sum(), 1.0), (Mix(0.75), 0.25)])
 def test_shared_modules_move_by_minus_rate_times_weight_times_the_gradient(merge, share):
     agent = small(Agent(StreamQ(lr=0.0), SPR, merge=merge))
-    state, after, _ = third_step(agent)
+    state, after, _ = one_step(agent)
     layout, objective = small_layout(agent), agent.aux.objective
-    sight, _ = look(objective, state.aux.window, EXPERIENCE[2])
+    sight, _ = look(objective, state.aux.window, EXPERIENCE[0])
     modules = {n: state.params[n] for n in (*SHARED, *OWN)}
-    gradient = jax.grad(
-        lambda m: aux_loss(objective, layout, m, state.params, sight, views(draws_of(agent, 2).aux))
-    )(modules)  # fmt: skip
+    gradient = gradient_of(objective, layout, modules, state.params, sight, views(draws_of(agent, 0).aux))
     for names, factor in ((SHARED, share), (OWN, 1.0)):
         for n in names:
             wanted = flat(state.params[n]) - factor * 1e-3 * 2.0 * flat(gradient[n])
             np.testing.assert_allclose(flat(after.params[n]), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_both_streams_read_the_parameters_of_before_the_step():
+    """However far values move in a step, the auxiliary's own modules do not notice; nor the reverse."""
+    (_, still, _), (_, moving, _), (_, alone, _) = (
+        one_step(small(Agent(Qrc(lr=lr), replace(SPR, weight=weight))))
+        for lr, weight in ((0.0, 2.0), (0.1, 2.0), (0.1, 0.0))
+    )
+    for n in OWN:
+        assert np.array_equal(flat(still.params[n]), flat(moving.params[n]))
+    assert not np.array_equal(flat(still.params["encoder"]), flat(moving.params["encoder"]))
+    for n in ("head", "h_encoder"):
+        assert np.array_equal(flat(alone.params[n]), flat(moving.params[n]))
+    assert not np.array_equal(flat(alone.params["encoder"]), flat(moving.params["encoder"]))
+
+
+def test_the_target_of_the_values_follows_the_parameters_of_after_the_step():
+    agent = small(Agent(Dqn(lr=0.1, target=Copy(1))))
+    after = run(agent, start(agent), EXPERIENCE[:1], learn_eagerly)
+    assert np.array_equal(flat(after.td.target), flat({n: after.params[n] for n in after.td.target}))
+    assert not np.array_equal(flat(after.td.target), flat(start(agent).td.target))
 
 
 @pytest.mark.parametrize("name", ["dqn", "strq", "qrc"])
@@ -135,7 +166,7 @@ def test_a_weightless_auxiliary_changes_nothing(name):
 
 @pytest.mark.parametrize(("merge", "angle"), [(Mix(), "slanting"), (AuxOrthogonalToTd(), "right")])
 def test_orth2_leaves_the_encoder_and_the_projection_orthogonal_to_the_trace(merge, angle):
-    state, after, _ = third_step(small(Agent(StreamQ(lr=0.0), replace(SPR, lr=0.05), merge=merge)))
+    state, after, _ = one_step(small(Agent(StreamQ(lr=0.0), replace(SPR, lr=0.05), merge=merge)))
     for n in SHARED:
         moved, trace = flat(after.params[n]) - flat(state.params[n]), flat(after.td.trace[n])
         cosine = moved @ trace / np.linalg.norm(moved) / np.linalg.norm(trace)

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.agents import agent_named, tweak
 from headrace.engines.reference import stream
-from headrace.engines.reference.agent import Choice, Learnt
+from headrace.engines.reference.agent import Choice, Learnt, example
 from headrace.engines.reference.networks import layout_of
 from headrace.envs.base import TimeStep
 
@@ -29,31 +29,29 @@ def said(successor, reward=0.0, terminated=False, truncated=False, last=None, ob
 
 
 class Spy(NamedTuple):
-    """The transitions that reached `learn`, and the tellings that came back."""
+    """The transitions that reached `learn`."""
 
     transitions: list
 
 
+def telling(transition, active):
+    """What the spy says of a step: q is not a number where the episode was truncated."""
+    always = {"q": jnp.where(transition.truncated, jnp.nan, 0.0), "td_error": jnp.float32(1)}
+    return Learnt(always, jnp.bool_(active), {"aux_loss": jnp.float32(3)})
+
+
 @pytest.fixture
 def spy(monkeypatch):
-    """An agent that learns nothing but keeps what it was shown; the quantities it reports can be chosen by reward."""
+    """An agent that learns nothing but keeps what it was shown; its auxiliary is active at every second step."""
     found = Spy([])
 
     def learn(agent, layout, state, transition, draws):
         found.transitions.append(transition)
-        always, aux = {"q": transition.reward, "td_error": jnp.float32(1)}, {"aux_loss": jnp.float32(3)}
-        active = jnp.bool_(len(found.transitions) % 2 == 0)
-        return state._replace(step=state.step + 1), Learnt(always, active, aux)
+        return state._replace(step=state.step + 1), telling(transition, len(found.transitions) % 2 == 0)
 
     monkeypatch.setattr(stream, "learn", learn)
-    monkeypatch.setattr(stream, "empty_tally", lambda setting, layout: _tally())
+    monkeypatch.setattr(stream, "_example_learnt", lambda setting, layout: telling(example(layout), False))
     return found
-
-
-def _tally():
-    nothing = jnp.float32(0)
-    sums = {"q": nothing, "td_error": nothing, "epsilon": nothing}
-    return stream.Tally(jnp.int32(0), jnp.int32(0), sums, {"aux_loss": nothing}, jnp.int32(-1), jnp.int32(-1))
 
 
 SETTING = stream.make_setting(AGENT, 0, 100)
@@ -135,7 +133,7 @@ def test_a_report_is_the_mean_since_the_last_one_and_the_auxiliarys_over_its_act
 
 
 def test_the_first_quantity_that_is_not_finite_is_named_with_its_step(spy):
-    state, _ = play(0.0, said(1.0), said(2.0, reward=np.nan), said(3.0, reward=np.inf))
+    state, _ = play(0.0, said(1.0), said(2.0, truncated=True), said(3.0))
     assert stream.trouble_in(state.tally) == ("q", 2)
     assert stream.trouble_in(stream.report(state.tally)[1]) == ("q", 2)
 

@@ -102,7 +102,7 @@ class ReferenceEngine:
         return array
 
     def _fault(self, what: str, why: str) -> EnvironmentFault:
-        step = self.step if self.state else 0
+        step = self.step + 1 if self.state else 0
         return EnvironmentFault(
             f"the {what} that {self.spec.name} gave at step {step:,} {why}: nothing can be learnt from it. "
             "The run's last checkpoint is intact; mend the environment and run the same command again."

@@ -11,22 +11,25 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.engines.reference.agent import act, draw_step
-from headrace.engines.reference.engine import ReferenceEngine
-from headrace.engines.reference.networks import Layout, Modules, encode
-from headrace.engines.reference.stream import Setting, step_keys
+from headrace.engines.reference.arrays import from_named_arrays
+from headrace.engines.reference.networks import Layout, Modules, encode, init_params, layout_of
+from headrace.engines.reference.stream import Setting, make_setting, step_keys
 from headrace.envs.base import EnvSpec
-from headrace.normalize import Moments, standardised
+from headrace.normalize import Moments, empty_moments, standardised
 
 
 class FrozenPolicy:
     """Parameters and normaliser of a saved stream, neither of which changes any more."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, arrays: dict[str, np.ndarray], *, eps: float, seed: int) -> None:
-        engine = ReferenceEngine(agent, spec, seed=seed, steps=1)
-        engine.restore(arrays)
-        state = engine._begun()
-        self.layout, self.setting, self.eps = engine.layout, engine.setting, eps
-        self.params, self.scale = state.agent.params, state.obs_scale
+        self.layout = layout_of(agent, spec.observation_shape, spec.n_actions)
+        self.setting, self.eps = make_setting(agent, seed, 1), eps
+        template = jax.eval_shape(
+            lambda key: (init_params(agent, self.layout, key), empty_moments(self.layout.observation_shape, jnp)),
+            self.setting.key,
+        )
+        self.params = from_named_arrays("stream/agent/params", template[0], arrays)
+        self.scale = from_named_arrays("stream/obs_scale", template[1], arrays)
         self._taken = 0
 
     def __call__(self, obs: np.ndarray) -> int:

@@ -130,6 +130,7 @@ def advance(setting: Setting, layout: Layout, state: StreamState, timestep: Time
     )
     draws = draw_step(setting.agent, step_keys(setting, state.agent.step).agent)
     eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
+    beside = {"epsilon": eps, "reward": timestep.reward}
     agent, learnt = learn(setting.agent, layout, state.agent, transition, draws)
 
     restarted, first_obs = _observe(obs_scale, timestep.obs)
@@ -143,14 +144,15 @@ def advance(setting: Setting, layout: Layout, state: StreamState, timestep: Time
         choice=_choose(setting, layout, agent, obs),
         episode_return=jnp.where(timestep.last, 0, finished.episode_return),
         episode_length=jnp.where(timestep.last, 0, finished.episode_length),
-        tally=_counted(state.tally, learnt._replace(always={**learnt.always, "epsilon": eps}), agent.step),
+        tally=_counted(state.tally, learnt._replace(always={**learnt.always, **beside}), agent.step),
     )
     return after, finished
 
 
 def empty_tally(setting: Setting, layout: Layout) -> Tally:
     learnt = jax.eval_shape(lambda: _example_learnt(setting, layout))
-    sums, aux_sums = jax.tree.map(lambda _: jnp.float32(0), ({**learnt.always, "epsilon": 0.0}, learnt.aux))
+    beside = {"epsilon": 0.0, "reward": 0.0}
+    sums, aux_sums = jax.tree.map(lambda _: jnp.float32(0), ({**learnt.always, **beside}, learnt.aux))
     return Tally(jnp.int32(0), jnp.int32(0), sums, aux_sums, jnp.int32(-1), jnp.int32(-1))
 
 
@@ -160,9 +162,15 @@ def _example_learnt(setting: Setting, layout: Layout) -> Learnt:
     return learn(setting.agent, layout, state, example(layout), draw_step(setting.agent, key))[1]
 
 
+# In the order in which one becomes infinite through another; `overshoot` only describes a step and may be infinite.
+_BY_CAUSE = ("reward", "q", "h", "td_error", "q_gradient_norm", "td_update_norm", "h_update_norm", "aux_loss")
+_UNWATCHED = ("overshoot",)
+
+
 def quantities(tally: Tally) -> list[str]:
     """Names of the quantities whose finiteness is watched, in the order of `bad_quantity`."""
-    return [*sorted(tally.sums), *sorted(tally.aux_sums)]
+    names = {name for name in (*tally.sums, *tally.aux_sums) if name not in _UNWATCHED}
+    return [*(name for name in _BY_CAUSE if name in names), *sorted(names.difference(_BY_CAUSE))]
 
 
 def trouble_in(tally: Tally) -> tuple[str, int] | None:
@@ -190,8 +198,8 @@ def _ratio(total: Any, count: int) -> float:
 
 
 def _counted(tally: Tally, learnt: Learnt, step: jax.Array) -> Tally:
-    values = jnp.stack([d[k] for d in (learnt.always, learnt.aux) for k in sorted(d)])
-    bad = ~jnp.isfinite(values)
+    found = {**learnt.always, **learnt.aux}
+    bad = ~jnp.isfinite(jnp.stack([found[name] for name in quantities(tally)]))
     first = jnp.any(bad) & (tally.bad_step < 0)
     return Tally(
         steps=tally.steps + 1,

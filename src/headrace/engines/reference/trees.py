@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from headrace.part import _KINDS, Part
+from headrace.part import KINDS, Part
 
 Tree = Any
 
@@ -36,7 +36,7 @@ def _register(kind: type[Part]) -> None:
     jax.tree_util.register_pytree_node(kind, flatten, unflatten)
 
 
-for _kind in _KINDS.values():
+for _kind in KINDS.values():
     _register(_kind)
 
 

@@ -1,0 +1,73 @@
+"""The live lines of a sweep, and the table at its end."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+from headrace.run import make_run
+from headrace.store import Score
+from headrace.sweep.display import Live, lines, table
+from headrace.sweep.status import Standing
+
+
+def stands(state: str, step: int = 0, rate: float = float("nan"), **more: object) -> Standing:
+    run = make_run("qrc+spr", "minatar/breakout", seed=stands.count, steps=5e6)  # type: ignore[attr-defined]
+    stands.count += 1  # type: ignore[attr-defined]
+    return Standing(run, Path("runs") / run.name, state, step, rate, **more)  # type: ignore[arg-type]
+
+
+def plan() -> list[Standing]:
+    stands.count = 0  # type: ignore[attr-defined]
+    return [
+        stands("done", 5_000_000, score=Score(12.345, 50)),
+        stands("running", 1_250_000, 2000.0, score=Score(3.0, 20)),
+        stands("running"),
+        stands("failed", cause="OSError: gone"),
+        stands("diverged", 9, cause="q was no longer finite at step 9"),
+        stands("left", 1000),
+        stands("left"),
+    ]
+
+
+def test_the_live_lines_say_how_many_how_fast_how_long_and_which() -> None:
+    left = 3_750_000 + 5_000_000 + 4_999_000 + 5_000_000  # steps, at 2 x 2,000 a second: 4,687 seconds
+    assert left // 4000 == 4687
+    assert lines(plan(), 99) == [
+        "1/7 done  2 running  1 failed  1 diverged  2 left  4,000 steps/s  1:18:07 to go",
+        "    1.25M/5M 25%    2,000 steps/s  minatar/breakout seed 1  qrc+spr",
+        "         0/5M 0%        preparing  minatar/breakout seed 2  qrc+spr",
+    ]
+
+
+def test_many_runs_at_once_are_counted_and_no_line_is_too_long() -> None:
+    found = lines([*plan(), *(stands("running", 10, 1.0) for _ in range(20))], 40)
+    assert len(found) == 1 + 8 + 1
+    assert found[-1] == "  and 14 more"
+    assert max(map(len, found)) <= 40
+
+
+def test_the_table_has_every_run_with_its_score_or_its_cause() -> None:
+    header, *rows, end = table(plan()).splitlines()
+    assert header.split() == ["run", "state", "score"]
+    assert [row.split(maxsplit=1)[1] for row in rows] == [
+        "done      12.35",
+        "running   3  at step 1,250,000 of 5,000,000",
+        "running",
+        "failed    OSError: gone",
+        "diverged  q was no longer finite at step 9",
+        "left      -  at step 1,000 of 5,000,000",
+        "left",
+    ]
+    assert end.startswith("1/7 done")
+
+
+def test_new_lines_take_the_place_of_the_old_ones_and_a_notice_stays() -> None:
+    screen = StringIO()
+    live = Live(screen)
+    live.show(plan())
+    live.show(plan())  # too soon
+    live.notice("look")
+    live.close()
+    first = "".join(line + "\n" for line in lines(plan(), 79))
+    assert screen.getvalue() == "\r\x1b[J" + first + "\x1b[3F\x1b[J" + "headrace: look\n" + "\r\x1b[J"

@@ -1,0 +1,203 @@
+"""What a sweep does about its runs, wherever they are trained: what is missing, and twice again what failed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.claim import claim
+from headrace.errors import BadSetting, HeadraceError, RunConflict, UnknownName
+from headrace.run import Run
+from headrace.store import RunFolder
+from headrace.sweep.display import Quiet
+from headrace.sweep.driver import LOCK, Swept, sweep
+from headrace.sweep.executor import EXECUTORS
+from headrace.sweep.plan import grid
+from headrace.sweep.status import Standing
+from tests.sweep.scripted import Scripted
+
+PLAN = grid("qrc", "minatar/breakout", seeds="0:4", steps=100)
+
+
+class Heard(Quiet):
+    """Remembers what was shown."""
+
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+        self.shown: list[list[str]] = []
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+    def show(self, found: Sequence[Standing]) -> None:
+        self.shown.append([s.state for s in found])
+
+
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXECUTORS, "scripted", "tests.sweep.scripted:Scripted")
+    monkeypatch.setattr(Scripted, "script", {})
+    monkeypatch.setattr(Scripted, "tried", [])
+
+
+def swept(out: Path, script: dict[int, list[str]] | None = None, runs: list[Run] = PLAN, **more: Any) -> Swept:
+    Scripted.script.clear()
+    Scripted.script.update(script or {})
+    return sweep(runs, out, on="scripted", **{"display": Heard(), **more})
+
+
+def states(found: Swept) -> list[str]:
+    return [s.state for s in found.standings]
+
+
+def test_a_plan_is_done_once_and_a_second_sweep_does_nothing(tmp_path: Path) -> None:
+    assert states(swept(tmp_path)) == ["done"] * 4
+    assert Scripted.tried == [0, 1, 2, 3]
+    again = swept(tmp_path)
+    assert (states(again), again.interrupted) == (["done"] * 4, False)
+    assert Scripted.tried == [0, 1, 2, 3]
+
+
+def test_a_longer_plan_does_only_what_is_missing(tmp_path: Path) -> None:
+    swept(tmp_path, runs=PLAN[1:3])
+    Scripted.tried.clear()
+    assert states(swept(tmp_path)) == ["done"] * 4
+    assert Scripted.tried == [0, 3]
+
+
+@pytest.mark.parametrize(("word", "cause"), [("raise", "ValueError: raised"), ("die", "its process was killed")])
+def test_a_failing_run_is_tried_three_times_and_stops_no_other(tmp_path: Path, word: str, cause: str) -> None:
+    heard = Heard()
+    found = swept(tmp_path, {1: [word] * 9}, display=heard)
+    assert states(found) == ["done", "failed", "done", "done"]
+    assert Counter(Scripted.tried) == {0: 1, 1: 3, 2: 1, 3: 1}
+    assert found.standings[1].cause.startswith(cause)
+    assert [n.partition(" failed")[2].partition(":")[0] for n in heard.notices if "failed" in n] == [
+        ", it is tried again", ", it is tried again", " for good",
+    ]  # fmt: skip
+    folder = RunFolder.read(tmp_path / PLAN[1].name)
+    assert (folder.status, folder.manifest["cause"][:10]) == ("failed", cause[:10])
+
+
+@pytest.mark.parametrize("script", [["raise"], ["die", "raise"], ["stop"]])
+def test_a_run_that_succeeds_at_last_is_done(tmp_path: Path, script: list[str]) -> None:
+    tries = len(script) + 1
+    assert states(swept(tmp_path, {2: script})) == ["done"] * 4
+    assert Scripted.tried.count(2) == tries
+
+
+def test_a_new_sweep_tries_again_what_failed_for_good(tmp_path: Path) -> None:
+    swept(tmp_path, {1: ["raise"] * 3})
+    assert states(swept(tmp_path)) == ["done"] * 4
+
+
+def test_a_diverged_run_is_reported_and_never_tried_again(tmp_path: Path) -> None:
+    found = swept(tmp_path, {1: ["diverge"]})
+    assert states(found) == ["done", "diverged", "done", "done"]
+    assert found.standings[1].cause == "q was no longer finite at step 3"
+    swept(tmp_path)
+    assert Scripted.tried.count(1) == 1
+
+
+def test_a_diverged_run_keeps_its_place_beside_others_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scripted, "together", 4)
+    found = swept(tmp_path, {1: ["diverge"], 2: ["die"]})
+    assert states(found) == ["done", "diverged", "done", "done"]
+    assert Scripted.tried == [0, 1, 2, 3, 1, 2]
+
+
+def test_a_run_that_another_process_trains_is_passed_by(tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path / PLAN[0].name, PLAN[0].identity(), {}):
+        assert states(swept(tmp_path)) == ["running", "done", "done", "done"]
+    assert Scripted.tried == [1, 2, 3]
+    assert states(swept(tmp_path)) == ["done"] * 4
+
+
+def test_a_run_that_another_process_left_meanwhile_is_taken_on_at_the_end(tmp_path: Path) -> None:
+    other = RunFolder.open(tmp_path / PLAN[0].name, PLAN[0].identity(), {})
+
+    class Leaves(Heard):
+        def notice(self, text: str) -> None:
+            other.close()
+
+    assert states(swept(tmp_path, display=Leaves())) == ["done"] * 4
+    assert Scripted.tried == [1, 2, 3, 0]
+
+
+def test_a_folder_of_something_else_fails_with_its_cause(tmp_path: Path) -> None:
+    (tmp_path / PLAN[0].name).mkdir()
+    (tmp_path / PLAN[0].name / "diary.txt").write_text("mine")
+    found = swept(tmp_path)
+    assert states(found) == ["failed", "done", "done", "done"]
+    assert "is not a run" in found.standings[0].cause
+    assert os.listdir(tmp_path / PLAN[0].name) == ["diary.txt"]
+
+
+def test_ctrl_c_stops_and_the_same_call_continues(tmp_path: Path) -> None:
+    class Pressed(Heard):
+        def show(self, found: Sequence[Standing]) -> None:
+            super().show(found)
+            if len(self.shown) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    found = swept(tmp_path, display=Pressed())
+    assert found.interrupted
+    assert states(found)[:2] == ["done", "done"]
+    assert "left" in states(found)
+    assert states(swept(tmp_path)) == ["done"] * 4
+    assert sorted(Scripted.tried) == [0, 1, 2, 3]
+
+
+def test_stop_after_ends_the_call_early(tmp_path: Path) -> None:
+    found = swept(tmp_path, stop_after=0.0)
+    assert (found.interrupted, states(found)) == (True, ["done", "left", "left", "left"])
+
+
+def test_what_is_on_now_is_shown_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXECUTORS, "scripted", "tests.sweep.scripted:OneByOne")
+    heard = Heard()
+    swept(tmp_path, runs=PLAN[:1], display=heard)
+    assert heard.shown == [["running"], ["running"], ["running"], ["done"]]
+
+
+def test_a_second_sweep_of_a_folder_is_refused_and_told_by_whom(tmp_path: Path) -> None:
+    refusal = pytest.raises(RunConflict, match=rf"another process \(pid {os.getpid()}\) is sweeping into {tmp_path}")
+    with claim(tmp_path, LOCK, "sweeping into"), refusal:
+        swept(tmp_path)
+    assert states(swept(tmp_path)) == ["done"] * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"runs": []}, BadSetting, "empty plan"),
+        ({"on": "moon"}, UnknownName, "unknown place to run a sweep 'moon'. Known: fleet, local"),
+        ({"jobs": 0}, BadSetting, "jobs must be a whole number from 1"),
+        ({"streams": 1.5}, BadSetting, "streams must be a whole number"),
+        ({"checkpoint_every": -3}, BadSetting, "checkpoint_every must be"),
+        (
+            {"runs": grid("qrc", "minatar/breakout", settings=["network=Conv((4,),((30,3),),((1,1),),16)"])},
+            BadSetting,
+            "an image of 10 x 10 is too small",
+        ),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(tmp_path: Path, changes: dict, error: type, said: str) -> None:
+    words = {"runs": PLAN, "out": tmp_path / "out", "on": "scripted", **changes}
+    with pytest.raises(error, match=said):
+        sweep(words.pop("runs"), words.pop("out"), **words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(HeadraceError, match=r"cannot write .*file"):
+        swept(tmp_path / "file")

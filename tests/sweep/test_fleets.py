@@ -1,0 +1,214 @@
+"""Fleets: each stream is the run it would be alone; killed or stopped anywhere, they continue as if they had not been."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headrace.engines.reference.compiled import CompiledStream
+from headrace.engines.reference.fleet import Fleet
+from headrace.errors import BadSetting
+from headrace.fleet import FleetResult, train_fleet
+from headrace.progress import Silent
+from headrace.run import Run
+from headrace.store import RunFolder
+from headrace.sweep.status import standing
+from headrace.training import final_arrays
+from tests.small_runs import Command, StopAt
+from tests.sweep.support import (
+    alive,
+    finished,
+    kill,
+    newest,
+    results,
+    run_names,
+    tiny,
+    tiny_words,
+    wait_until,
+    workers_of,
+)
+
+GRID = ("dqn", "minatar/breakout,minatar/freeway", "0:2", 6000)
+RUNS = tiny(*GRID)
+HOW = ("--on", "fleet", "--checkpoint-every", "200")
+
+
+class Notices(Silent):
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def notice(self, what: str) -> None:
+        self.notices.append(what)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep in a fleet that nothing happened to. Do not change it."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    done = command(*tiny_words(*GRID, out, *HOW))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "headrace: no accelerator was found: the fleet runs on the CPU\n"
+    assert run_names(out) == sorted(run.name for run in RUNS)
+    return out
+
+
+def assert_undisturbed(out: Path, undisturbed: Path) -> None:
+    assert run_names(out) == run_names(undisturbed)
+    assert results(out, RUNS) == results(undisturbed, RUNS)
+
+
+def test_a_fleet_whose_worker_and_whose_parent_are_killed_continues(
+    command: Command, undisturbed: Path, tmp_path: Path
+) -> None:
+    words, last = tiny_words(*GRID, tmp_path, *HOW), tmp_path / RUNS[-1].name
+    process = command.start(*words)
+    wait_until(lambda: newest(last) >= 600, process)
+    kill(workers_of(process)[0])  # the sweep goes on by itself
+    wait_until(lambda: newest(last) >= 2600, process)
+    workers = workers_of(process)
+    kill(process.pid)
+    _, err = process.communicate()
+    assert len(re.findall(r"failed, it is tried again: its process was killed by SIGKILL", err)) == 4
+    assert re.search(r"continuing from step \d", err)
+    wait_until(lambda: not any(map(alive, workers)))
+    assert not any(finished(tmp_path / run.name) for run in RUNS)
+
+    done = command(*words)
+    assert done.returncode == 0, done.stderr
+    assert "4/4 done" in done.stdout
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+def fleet_of(out: Path, runs: list[Run] = RUNS, **more: Any) -> FleetResult:
+    return train_fleet(runs, out, **{"checkpoint_every": 200, **more})
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_fleet_that_died_while_saving_goes_back_to_where_all_were_saved(undisturbed: Path, tmp_path: Path) -> None:
+    stopped = fleet_of(tmp_path, progress=StopAt(1400))
+    assert stopped.interrupted == [run.name for run in sorted(RUNS, key=lambda r: (r.env.name, r.name))]
+    for run in RUNS[2:]:  # these had not been saved when the process died
+        os.unlink(tmp_path / run.name / "checkpoints" / "step-000000001400.safetensors")
+    assert [newest(tmp_path / run.name) for run in RUNS] == [1400, 1400, 1200, 1200]
+
+    said = Notices()
+    result = fleet_of(tmp_path, progress=said)
+    assert len(result.finished) == 4
+    assert said.notices == [
+        "2 of 4 runs go back to step 1,200, where all of the fleet were saved (the furthest was at 1,400)",
+        "continuing from step 1,200",
+    ]
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_stream_whose_tables_lost_rows_takes_the_fleet_back_with_it(undisturbed: Path, tmp_path: Path) -> None:
+    fleet_of(tmp_path, progress=StopAt(1000))
+    episodes = tmp_path / RUNS[0].name / "episodes.csv"
+    episodes.write_text(episodes.read_text()[: len("step,return,length\n")])
+    said = Notices()
+    fleet_of(tmp_path, progress=said)
+    assert "3 of 4 runs go back to step 0" in " ".join(said.notices)
+    aside = tmp_path / RUNS[0].name / "episodes.csv.damaged"
+    assert aside.exists()
+    assert results(tmp_path, RUNS) == results(undisturbed, RUNS)
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_stream_that_diverges_is_frozen_and_the_others_do_not_notice(undisturbed: Path, tmp_path: Path) -> None:
+    (absurd,) = tiny("dqn", "minatar/breakout", "1", 6000, "td.lr=1e30")
+    runs = [absurd if run == RUNS[1] else run for run in RUNS]
+    others = [run for run in RUNS if run != RUNS[1]]
+    said = Notices()
+    result = fleet_of(tmp_path / "whole", runs, progress=said)
+    assert (result.diverged, len(result.finished)) == ([absurd.name], 3)
+    assert re.fullmatch(rf"{re.escape(absurd.name)} diverged: \w+ at step [12]", said.notices[0])
+    found = standing(absurd, tmp_path / "whole")
+    assert (found.state, found.step) == ("diverged", 0)
+    assert re.search(r"was no longer finite at step [12]$", found.cause)
+    assert results(tmp_path / "whole", others) == results(undisturbed, others)
+
+    fleet_of(tmp_path / "stopped", runs, progress=StopAt(1000))  # and it is kept out of the way after a restart
+    again = fleet_of(tmp_path / "stopped", runs)
+    assert (again.diverged, len(again.finished)) == ([absurd.name], 3)
+    assert results(tmp_path / "stopped", others) == results(undisturbed, others)
+    assert standing(absurd, tmp_path / "stopped").state == "diverged"
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_run_that_another_process_trains_is_left_out(undisturbed: Path, tmp_path: Path) -> None:
+    shutil.copytree(undisturbed, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / RUNS[0].name)
+    with RunFolder.open(tmp_path / "out" / RUNS[0].name, RUNS[0].identity(), {}):
+        result = fleet_of(tmp_path / "out")
+    assert list(result.refused) == [RUNS[0].name]
+    assert f"another process (pid {os.getpid()}) is training" in result.refused[RUNS[0].name]
+    assert len(result.finished) == 3
+
+
+def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
+    other_rules = tiny("dqn", "minatar/breakout", "0", 6000, "env.sticky=0")
+    for runs, said in (
+        (RUNS + tiny("dqn", "minatar/breakout", "0", 7000), "the same number of steps, got"),
+        (RUNS + other_rules, "the same rules of the environment, got"),
+    ):
+        with pytest.raises(BadSetting, match=said):
+            train_fleet(runs, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# One stream of a fleet is the same run alone
+
+
+def assert_like_alone(variant: str, games: str, *settings: str) -> None:
+    """Episodes of the first 200 steps are identical, parameters after 1,000 agree to float32 rounding."""
+    runs = sorted(tiny(variant, games, "0", 1_000_000, *settings), key=lambda run: run.env.name)
+    fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * len(runs), 1_000_000)
+    fleet.begin()
+    early = fleet.run(200)
+    fleet.run(800)
+    for run, episodes, arrays in zip(runs, early, fleet.save(), strict=True):
+        alone = CompiledStream(run.agent, run.env.compiled(), seed=0, steps=1_000_000)
+        alone.begin()
+        assert alone.run(200) == episodes, run.name
+        alone.run(800)
+        wanted = alone.save()[0]
+        assert arrays.keys() == wanted.keys()
+        for name, array in final_arrays(wanted).items():
+            assert arrays[name].shape == array.shape, name
+            np.testing.assert_allclose(arrays[name], array, rtol=1e-4, atol=2e-5, err_msg=f"{run.name} {name}")
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize(("variant", "settings"), [("dqn", ()), ("qrc+spr+orth", ("aux.objective.horizon=2",))])
+def test_a_stream_of_a_fleet_is_the_same_run_alone(variant: str, settings: tuple[str, ...]) -> None:
+    assert_like_alone(variant, "minatar/breakout,minatar/freeway", *settings)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("variant", ["dqn", "strq", "qrc", "qrc+spr+orth", "strq+spr+orth2"])
+def test_five_games_in_one_fleet_are_the_same_five_runs_alone(variant: str) -> None:
+    assert_like_alone(variant, "minatar/*")
+
+
+def test_ctrl_c_saves_the_whole_fleet(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+    words = tiny_words(*GRID, tmp_path, "--on", "fleet")
+    process = command.start(*words)
+    last = tmp_path / RUNS[-1].name
+    wait_until(lambda: (last / "lock").exists(), process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=240)
+    assert process.returncode == 130
+    steps = {newest(tmp_path / run.name) for run in RUNS}
+    assert len(steps) == 1
+    assert {RunFolder.read(tmp_path / run.name).status for run in RUNS} == {"interrupted"}
+    assert command(*words).returncode == 0
+    assert_undisturbed(tmp_path, undisturbed)

@@ -1,0 +1,177 @@
+"""Sweeps on this machine's cores: whatever is killed in the middle, the results are those of an undisturbed sweep."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.store import RunFolder
+from tests.small_runs import Command
+from tests.sweep.support import (
+    TINY,
+    alive,
+    finished,
+    kill,
+    newest,
+    results,
+    run_names,
+    tiny,
+    tiny_words,
+    wait_until,
+    workers_of,
+)
+
+GRID = ("strq", "minatar/breakout", "0:5", 4000)
+RUNS = tiny(*GRID)
+HOW = ("--jobs", "2", "--checkpoint-every", "200")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep that nothing happened to. Do not change it."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    done = command(*tiny_words(*GRID, out, *HOW))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert run_names(out) == sorted(run.name for run in RUNS)
+    return out
+
+
+def assert_undisturbed(out: Path, undisturbed: Path) -> None:
+    """No run is lost, none is there twice, and each came to what it comes to when left alone."""
+    assert run_names(out) == run_names(undisturbed)
+    assert results(out, RUNS) == results(undisturbed, RUNS)
+
+
+def underway(out: Path, step: int, done: int) -> list[Path]:
+    """The runs that are past the step and not finished, once so many are."""
+    folders = [out / run.name for run in RUNS if (out / run.name).exists()]
+    ended = [folder for folder in folders if finished(folder)]
+    return [f for f in folders if f not in ended and newest(f) >= step] if len(ended) >= done else []
+
+
+def test_a_sweep_whose_parent_is_killed_twice_continues(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+    words = tiny_words(*GRID, tmp_path, *HOW)
+    for done in (0, 2):
+        process = command.start(*words)
+        wait_until(lambda done=done: bool(underway(tmp_path, 600, done)), process)
+        workers = workers_of(process)
+        assert_pinned(workers)
+        kill(process.pid)
+        process.communicate()
+        wait_until(lambda workers=workers: not any(map(alive, workers)))
+    unfinished = [run for run in RUNS if not finished(tmp_path / run.name)]
+    assert 0 < len(unfinished) < len(RUNS)
+
+    last = command(*words)
+    assert last.returncode == 0, last.stderr
+    assert "5/5 done" in last.stdout
+    assert "continuing from step" in last.stderr
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+def assert_pinned(workers: list[int]) -> None:
+    assert len(workers) == 2
+    cores = [os.sched_getaffinity(pid) for pid in workers]
+    assert [len(own) for own in cores] == [1, 1]
+    assert len(set().union(*cores)) == min(2, len(os.sched_getaffinity(0)))
+    for pid in workers:
+        assert b"--xla_cpu_multi_thread_eigen=false" in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_a_worker_that_is_killed_is_replaced_and_a_second_sweep_refused_meanwhile(
+    command: Command, undisturbed: Path, tmp_path: Path
+) -> None:
+    words = tiny_words(*GRID, tmp_path, *HOW)
+    process = command.start(*words)
+    wait_until(lambda: bool(underway(tmp_path, 400, 0)), process)
+    kill(int((underway(tmp_path, 400, 0)[0] / "lock").read_text()))
+    second = command(*words)
+    out, err = process.communicate(timeout=240)
+    assert second.returncode == 1
+    assert second.stderr == f"headrace: another process (pid {process.pid}) is sweeping into {tmp_path}\n"
+    assert process.returncode == 0, err
+    assert re.search(r"failed, it is tried again: its process was killed by SIGKILL \(out of memory\?\)\n", err)
+    assert "continuing from step" in err
+    assert "5/5 done" in out
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+def test_a_sweep_asked_to_stop_saves_and_continues(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+    words = tiny_words(*GRID, tmp_path, "--jobs", "2")  # by the clock: these runs are saved only when they are stopped
+    process = command.start(*words)
+    wait_until(lambda: sum((tmp_path / run.name).exists() for run in RUNS) >= 3, process)
+    workers = workers_of(process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 130, err
+    assert err == "headrace: saving; the same command continues\n"
+    assert not any(map(alive, workers))
+    statuses = [RunFolder.read(tmp_path / name).status for name in run_names(tmp_path)]
+    assert set(statuses) <= {"finished", "interrupted"}
+    assert "interrupted" in statuses
+
+    status = json.loads(command(*words, "--status", "--json").stdout)
+    assert status["done"] == statuses.count("finished")
+    assert status["done"] + status["left"] == 5
+    assert command(*words).returncode == 0
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+def test_a_diverging_run_is_reported_and_stops_no_other(command: Command, tmp_path: Path) -> None:
+    bound = ("td.lr=1e30", "td.kappa=2|0")  # without its bound, Stream Q takes steps of 1e30
+    words = tiny_words("strq", "minatar/breakout", "0", 300, tmp_path, *(w for s in bound for w in ("--set", s)))
+    good, bad = tiny("strq", "minatar/breakout", "0", 300, *bound)
+    found = command(*words)
+    assert found.returncode == 1
+    assert re.search(rf"{re.escape(bad.name)} +diverged  \w+ was no longer finite at step", found.stdout)
+    assert re.search(rf"{re.escape(good.name)} +done ", found.stdout)
+    assert command(*words).stdout == found.stdout  # and it is not tried again
+
+
+@pytest.mark.long
+def test_a_run_of_a_sweep_equals_the_same_run_by_itself(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+    """Although it was bound to one core and one thread."""
+    run = RUNS[3]
+    words = ["--seed", "3", "--steps", "4000", "--set", TINY, "--out", str(tmp_path)]
+    assert command("train", "strq", "minatar/breakout", *words).returncode == 0
+    assert results(tmp_path, [run]) == results(undisturbed, [run])
+
+
+def test_sixty_tiny_runs(command: Command, tmp_path: Path) -> None:
+    done = command(*tiny_words("strq", "minatar/breakout", "0:60", 20, tmp_path, "--jobs", "2", "--json"))
+    assert (done.returncode, done.stderr) == (0, "")
+    runs = tiny("strq", "minatar/breakout", "0:60", 20)
+    assert run_names(tmp_path) == sorted(run.name for run in runs)
+    found = json.loads(done.stdout)
+    assert (found["done"], [r["name"] for r in found["runs"]]) == (60, [run.name for run in runs])
+    assert len({digest for digest, *_ in results(tmp_path, runs).values()}) == 60
+    assert not list(tmp_path.glob("*/curve.png"))
+
+
+@pytest.mark.long
+def test_a_thousand_tiny_runs_cost_little_beyond_their_work(command: Command, tmp_path: Path) -> None:
+    """Work and all, a run takes a worker less than 50 ms; and neither the parent nor a worker grows with them."""
+    process = command.start(*tiny_words("strq", "minatar/breakout", "0:1000", 20, tmp_path, "--jobs", "2"))
+    marks = []  # time, runs begun, memory
+    while process.poll() is None:
+        begun = len(run_names(tmp_path)) if tmp_path.exists() else 0
+        marks.append((time.monotonic(), begun, [resident(pid) for pid in (process.pid, *workers_of(process))]))
+        time.sleep(0.25)
+    assert process.communicate()[0].endswith("1000/1000 done\n")
+    begin, end = next(m for m in marks if m[1] >= 100), [m for m in marks if m[1] < 1000][-1]
+    each = (end[0] - begin[0]) * 2 / (end[1] - begin[1])
+    print(f"\n{1000 * each:.1f} ms of a worker per run; MiB at run {begin[1]}: {begin[2]}, at run {end[1]}: {end[2]}")
+    assert each < 0.050
+    assert sum(end[2]) < sum(begin[2]) + 60
+
+
+def resident(pid: int) -> int:
+    """Memory of a process in MiB."""
+    return int(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0]) // 1024
