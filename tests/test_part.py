@@ -48,7 +48,7 @@ def test_equal_agents_hash_alike_and_different_agents_are_different_keys():
 
 def test_a_part_cannot_be_changed():
     with pytest.raises(AttributeError):
-        Qrc().lr = 0.5  # type: ignore[misc]
+        Qrc().lr = 0.5
 
 
 def test_a_whole_number_becomes_the_type_that_the_field_declares():
@@ -57,7 +57,7 @@ def test_a_whole_number_becomes_the_type_that_the_field_declares():
 
 
 def test_lists_from_json_become_tuples():
-    assert Conv([4], [[3, 3]], [[1, 1]], 8) == Conv((4,), ((3, 3),), ((1, 1),), 8)  # type: ignore[arg-type]
+    assert Conv([4], [[3, 3]], [[1, 1]], 8) == Conv((4,), ((3, 3),), ((1, 1),), 8)
 
 
 def test_tweak_changes_one_field_and_leaves_the_original_alone():

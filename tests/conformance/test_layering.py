@@ -46,7 +46,7 @@ def imports(name):
             assert node.level == 0, f"{name} has a relative import"
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             modules = inner & FILES.keys()
-            found |= modules or {node.module}
+            found |= modules or {str(node.module)}
     return found - {"headrace"}  # the bare package is only its version
 
 

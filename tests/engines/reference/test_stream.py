@@ -86,7 +86,7 @@ def test_rewards_are_scaled_by_their_discounted_sum_and_not_shifted(spy):
     )
     # u = 2, then 1 + 3 = 4, then (the step that ends the episode) 1, then 0.5 + 1 = 1.5.
     variances = [1.0, np.var([2, 4], ddof=1), np.var([2, 4, 1], ddof=1), np.var([2, 4, 1, 1.5], ddof=1)]
-    wanted = [r / np.sqrt(v) for r, v in zip([2, 3, 1, 1], variances, strict=True)]
+    wanted = np.array([2, 3, 1, 1]) / np.sqrt(np.array(variances))
     assert [float(t.reward) for t in spy.transitions] == pytest.approx(wanted, rel=1e-5)
 
 
