@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,7 +59,7 @@ def _checked(owner: str, f: dataclasses.Field[Any], value: Any) -> Any:
 def _number(owner: str, f: dataclasses.Field[Any], value: Any, kind: Callable[[Any], Any]) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadSetting(f"{owner}.{f.name} must be a number, got {value!r}")
-    if not math.isfinite(value) or kind(value) != value:
+    if abs(value) > sys.float_info.max or value != value or kind(value) != value:
         raise BadSetting(f"{owner}.{f.name} must be {'a whole' if kind is int else 'a finite'} number, got {value!r}")
     low, high = f.metadata.get("low", -math.inf), f.metadata.get("high", math.inf)
     if f.metadata.get("shape"):
@@ -126,7 +127,7 @@ def parse(text: str) -> Any:
     """The value that an expression of numbers, tuples and parts stands for. Nothing else is evaluated."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadSetting(f"cannot read the value {text!r}: it must be {_EXAMPLES}") from None
     return _value(node, text)
 

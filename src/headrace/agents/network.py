@@ -74,7 +74,7 @@ def _by_suite(network: BySuite, observation_shape: tuple[int, ...]) -> Conv | Ml
         return Mlp()
     if observation_shape[:2] == (32, 64):
         return _large((4, 8), (2, 4), network.third_kernel)
-    if max(observation_shape[:2]) <= 16:
+    if max(observation_shape[:2], default=0) <= 16:
         return Conv()
     return _large((8, 8), (4, 4), network.third_kernel)
 

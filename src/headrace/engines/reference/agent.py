@@ -83,7 +83,8 @@ def draw_step(agent: Agent, key: jax.Array) -> Draws:
 
 def epsilon(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
     """Falls linearly from start to end over the first `fraction` of `total` steps, and stays there."""
-    done = jnp.clip(step / jnp.maximum(explore.fraction * total, 1e-9), 0, 1)
+    span = explore.fraction * total
+    done = jnp.where(step < span, step / jnp.maximum(span, 1), 1)
     return explore.start + (explore.end - explore.start) * done
 
 

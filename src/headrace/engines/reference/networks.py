@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Agent, Conv, Mlp, fit, module_shapes
+from headrace.engines.reference.trees import register_parts
 
 Layer = dict[str, jax.Array]
 Modules = dict[str, list[Layer]]
@@ -39,6 +40,7 @@ jax.tree_util.register_dataclass(
 
 
 def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Layout:
+    register_parts()  # an agent of a user's own parts comes through here before anything else
     return Layout(fit(agent.network, observation_shape), observation_shape, n_actions, n_actions)
 
 

@@ -92,10 +92,12 @@ def _(reduce: MeanOverHorizon, losses: jax.Array) -> jax.Array:
     return jnp.mean(losses)
 
 
+SHORTEST = 1e-3  # a vector shorter than this counts as this long, as in the original SPR: no gradient explodes near 0
+
+
 def cosine_similarity(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The cosine of each row of `a` with the same row of `b`; 0, with a gradient of 0 or finite, at zero norm."""
-    # One root each: the product of two squares this small would have no finite derivative in float32.
-    per_length = [jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, -1), 1e-16)) for x in (a, b)]
+    """The cosine of each row of `a` with the same row of `b`; 0, with a finite gradient, at zero norm."""
+    per_length = [jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, -1), SHORTEST**2)) for x in (a, b)]
     return jnp.sum(a * b, -1) * per_length[0] * per_length[1]
 
 

@@ -36,8 +36,18 @@ def _register(kind: type[Part]) -> None:
     jax.tree_util.register_pytree_node(kind, flatten, unflatten)
 
 
-for _kind in KINDS.values():
-    _register(_kind)
+_registered: set[type[Part]] = set()
+
+
+def register_parts() -> None:
+    """Makes every kind of part a tree, also one that was defined after this module was loaded."""
+    for kind in KINDS.values():
+        if kind not in _registered:
+            _registered.add(kind)
+            _register(kind)
+
+
+register_parts()
 
 
 def add(a: Tree, b: Tree) -> Tree:
