@@ -11,16 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from headrace.agents import from_json, name_of
-from headrace.store import RunFolder, score
+from headrace.agents import name_of
+from headrace.run import run_of
+from headrace.store import RunFolder
 
 
 def table(folder: Path) -> str:
     scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for manifest in sorted(folder.glob("*/manifest.json")):
         run = RunFolder.read(manifest.parent)
-        if run.status == "finished" and (found := score(run.metrics())):
-            scores[name_of(from_json(run.identity["agent"]))][run.identity["env"]["name"]].append(found.mean)
+        if run.status == "finished" and (found := run.score()):
+            made = run_of(run.identity)
+            scores[name_of(made.agent)][made.env.label].append(found.mean)
     envs = sorted({env for row in scores.values() for env in row})
     lines = ["| agent | " + " | ".join(envs) + " | mean |", "|---" * (len(envs) + 2) + "|"]
     for agent, row in sorted(scores.items()):

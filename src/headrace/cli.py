@@ -190,14 +190,14 @@ def _show(words: argparse.Namespace) -> int:
     found = show.run(words.run)
     identity, done = found["manifest"]["identity"], found["steps_done"] / found["steps"]
     lines = [
-        f"{found['name']} on {identity['env']['name']}, seed {identity['seed']}, engine {identity['engine']}",
+        f"{found['name']} on {found['env']}, seed {identity['seed']}, engine {identity['engine']}",
         f"status    {found['status']}",
         f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
         f"episodes  {found['episodes']:,}",
         f"score     {found['score']:.4g} (mean of {found['score_points']} points)" if found["score_points"] else "",
         f"started   {found['manifest']['start']}",
         f"commit    {found['manifest'].get('commit') or 'unknown'}",
-        f"digest    {found['digest']}",
+        f"digest    {found['digest'] or '-'}",
         *(f"note      {notice}" for notice in found["notices"]),
     ]
     _print(words, found, "\n".join(line for line in lines if line))

@@ -67,7 +67,8 @@ def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunF
     folder = RunFolder.read(path)
     checkpoint = folder.latest()
     if checkpoint is None:
-        why = "; ".join(folder.notices) or "it has none yet: train it for a while first"
+        none = "they were not kept" if folder.status == "finished" else "it has none yet: train it for a while first"
+        why = "; ".join(folder.notices) or none
         raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
     from headrace.engines.reference.frozen import FrozenPolicy
 

@@ -50,7 +50,8 @@ def load(folder: Path) -> Manifest:
         manifest = json.loads(path.read_bytes())
         known = manifest["format"] == FORMAT and isinstance(manifest["identity"], dict)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HeadraceError(f"{path} is not a run's manifest: {error}") from error
+        lacks = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise HeadraceError(f"{path} is not a run's manifest: {lacks}") from error
     if not known:
         raise HeadraceError(f"{path} has format {manifest['format']}, this version of headrace reads {FORMAT}")
     return manifest

@@ -156,7 +156,11 @@ def tweak(part: Any, *settings: str) -> Any:
         path, sep, text = setting.partition("=")
         if not sep or not path.strip():
             raise BadSetting(f"a setting has the form path.to.field=value, got {setting!r}")
-        part = _replaced(part, path.strip().split("."), path.strip(), parse(text))
+        try:
+            value = parse(text)
+        except BadSetting as error:
+            raise BadSetting(f"{path.strip()}: {error}") from None
+        part = _replaced(part, path.strip().split("."), path.strip(), value)
     return part
 
 

@@ -15,6 +15,7 @@ from headrace.part import from_json, to_json, tweak
 from headrace.stream import HostStream, Stream
 
 ENGINES = ("reference",)
+NUMERICS = 1  # raised whenever the same run would give other numbers, so that no old run is continued by new arithmetic
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class Run:
             "seed": self.seed,
             "steps": self.steps,
             "engine": self.engine,
+            "numerics": NUMERICS,
         }
 
     @property
     def name(self) -> str:
         """Readable at a glance, and different for every different run."""
-        agent = re.sub(r"[^\w.+=-]", "", name_of(self.agent).replace(" ", "-"))[:80]
-        words = [agent, self.env.name.replace("/", "-"), f"seed{self.seed}", _short(self.steps)]
+        words = [_safe(name_of(self.agent)), _safe(self.env.label), f"seed{self.seed}", _short(self.steps)]
         return "_".join([*words, identity_hash(self.identity())[:8]])
 
     def stream(self) -> Stream:
@@ -51,6 +52,11 @@ class Run:
             return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
         env = self.env.host()
         return HostStream(ReferenceEngine(self.agent, env.spec, seed=self.seed, steps=self.steps), env, self.seed)
+
+
+def _safe(label: str) -> str:
+    """The label as part of a folder's name."""
+    return re.sub(r"[^\w.+=-]", "", re.sub(r"[ /(]", "-", label))[:80]
 
 
 def _short(steps: int) -> str:
@@ -87,7 +93,8 @@ def make_run(
 def whole(what: str, value: float, low: int, high: int = 2**31 - 1) -> int:
     """The number as an int; an error where it is not a whole one from `low` to `high`."""
     if value != value or value in (float("inf"), float("-inf")) or int(value) != value or not low <= value <= high:
-        raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {value!r}")
+        shown = f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
+        raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {shown}")
     return int(value)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from headrace.agents import ABLATIONS, VARIANTS, name_of, parameter_count, to_json
 from headrace.envs.registry import FAMILIES, environment, names
 from headrace.part import from_json
-from headrace.store import RunFolder, score
+from headrace.run import run_of
+from headrace.store import RunFolder
 from headrace.training import final_arrays
 
 EXAMPLE = ((10, 10, 4), 3)  # MinAtar Breakout's observation and number of actions
@@ -48,18 +49,20 @@ def envs() -> list[dict[str, Any]]:
 def run(path: str | Path) -> dict[str, Any]:
     """Everything of a run in brief: manifest, steps done, score, digest of its newest checkpoint."""
     folder = RunFolder.read(path)
-    checkpoint, metrics, episodes = folder.latest(), folder.metrics(), folder.episodes()
-    found = score(metrics)
+    checkpoint, metrics, found = folder.latest(), folder.metrics(), folder.score()
+    logged = int(metrics["step"][-1]) if len(metrics.get("step", ())) else 0
+    digest = folder.digest(final_arrays(checkpoint.arrays)) if checkpoint else folder.manifest.get("digest")
     return {
         "path": str(path),
         "name": name_of(from_json(folder.identity["agent"])),
         "manifest": folder.manifest,
         "status": folder.status,
-        "steps_done": checkpoint.step if checkpoint else 0,
+        "env": run_of(folder.identity).env.label,
+        "steps_done": checkpoint.step if checkpoint else logged,
         "steps": folder.identity["steps"],
-        "episodes": len(episodes["return"]),
+        "episodes": len(folder.episodes()["return"]),
         "score": found.mean if found else None,
         "score_points": found.points if found else 0,
-        "digest": folder.digest(final_arrays(checkpoint.arrays)) if checkpoint else None,
+        "digest": digest,
         "notices": folder.notices,
     }

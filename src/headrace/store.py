@@ -95,6 +95,10 @@ class RunFolder:
     def speed(self) -> Columns:
         return read_table(self.path / SPEED, SPEED_COLUMNS)
 
+    def score(self) -> Score | None:
+        """The mean of the last 50 logged returns, and of how many; None where no episode has finished yet."""
+        return score(self.metrics())
+
     def latest(self) -> Checkpoint | None:
         """The newest good checkpoint; one that is damaged is passed over with a notice. Changes nothing."""
         for _ in range(10):  # a writer may remove a checkpoint between our listing it and our reading it

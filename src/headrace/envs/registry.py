@@ -13,7 +13,7 @@ import numpy as np
 from headrace.envs.base import CompiledEnv, HostEnv
 from headrace.envs.minatar import GAMES
 from headrace.errors import BadSetting, HeadraceError, unknown
-from headrace.part import Part, to_json, within
+from headrace.part import Part, differences, to_json, within
 
 FORMS = ("compiled", "host")
 
@@ -73,6 +73,11 @@ class Environment:
     def _place(self) -> tuple[Family, str]:
         family, _, member = self.name.partition("/")
         return FAMILIES[family], member
+
+    @property
+    def label(self) -> str:
+        """The name, and the rules that are not the usual ones."""
+        return " ".join([self.name, *differences(self.rules, self._place[0].rules)])
 
     def identity(self) -> dict[str, Any]:
         return {"name": self.name, "rules": to_json(self.rules)}

@@ -113,7 +113,7 @@ def test_bad_settings_are_named() -> None:
         CompiledMinAtar("breakout", sticky=1.5)
 
 
-def test_a_later_channel_is_painted_over_an_earlier_one() -> None:
+def test_an_earlier_channel_is_painted_over_a_later_one() -> None:
     board = np.zeros((10, 10, 10), np.float32)
     ground = render_board(board)
     assert ground.shape == (160, 160, 3)
@@ -124,7 +124,7 @@ def test_a_later_channel_is_painted_over_an_earlier_one() -> None:
     changed = (alone != ground).any(axis=-1)
     assert changed[32:48, 112:128].all()
     assert changed.sum() == 16 * 16
-    board[2, 7, 1] = 1
+    board[2, 7, 8] = 1
     np.testing.assert_array_equal(render_board(board), alone)
     colours = {tuple(render_board(np.eye(10)[None, None, c])[0, 0]) for c in range(10)}
     assert len(colours) == 10

@@ -35,8 +35,8 @@ def check_settings(game: str, sticky: float) -> None:
 
 
 def render_board(observation: np.ndarray) -> np.ndarray:
-    """The board as a uint8 RGB picture: one colour per channel, a later channel painted over an earlier one."""
+    """The board as a uint8 RGB picture: one colour per channel, an earlier channel painted over a later one."""
     board = np.asarray(observation).astype(bool)
     colours = np.array((_GROUND, *_PALETTE), dtype=np.uint8)
-    topmost = (board * np.arange(1, board.shape[-1] + 1)).max(axis=-1)
+    topmost = np.where(board.any(axis=-1), board.argmax(axis=-1) + 1, 0)
     return colours[topmost].repeat(CELL, axis=0).repeat(CELL, axis=1)
