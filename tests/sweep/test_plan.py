@@ -63,7 +63,11 @@ def test_seeds(words: str, wanted: list[int]) -> None:
         ({"seeds": "zero"}, BadSetting, "seeds are written 0:5 .* got 'zero'"),
         ({"seeds": "-1"}, BadSetting, "seed must be a whole number from 0"),
         ({"steps": 0}, BadSetting, "steps must be a whole number from 1"),
-        ({"settings": ["aux.weight=1|2"]}, UnknownName, "^qrc on minatar/asterix: unknown setting of NoAuxiliary"),
+        (
+            {"settings": ["aux.weight=1|2"]},
+            HeadraceError,
+            r"^qrc on minatar/asterix: .*aux.weight.* sweep this variant by",
+        ),
         ({"settings": ["td.lr=1e-4|"]}, BadSetting, "cannot read the value ''"),
         ({"settings": ["env.stiky=0"]}, UnknownName, "did you mean 'sticky'"),
     ],

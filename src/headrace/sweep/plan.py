@@ -51,8 +51,9 @@ def _made(agent: str | Agent, env: str, **rest: Any) -> Run:
     try:
         return make_run(agent, env, **rest)
     except (UnknownName, BadSetting) as error:
-        remedy = "" if not rest["settings"] else " A setting must apply to all of a grid: sweep this variant by itself."
-        raise type(error)(f"{agent if isinstance(agent, str) else repr(agent)} on {env}: {error}{remedy}") from error
+        said = f"{agent if isinstance(agent, str) else repr(agent)} on {env}: {str(error).rstrip('.')}."
+        remedy = " A setting must apply to all of a grid: sweep this variant by itself." if rest["settings"] else ""
+        raise type(error)(said + remedy) from error
 
 
 def _named(kind: str, words: str | Agent | Sequence[str | Agent], known: Sequence[str]) -> list[Any]:

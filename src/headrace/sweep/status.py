@@ -18,7 +18,7 @@ from headrace.run import Run
 from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, SPEED, RunFolder, Score, score
 
 STATES = ("done", "running", "failed", "diverged", "left")
-TAIL = 1 << 16  # bytes: more than fifty rows of any table
+TAIL = 1 << 18  # bytes: more than fifty rows of any table
 
 
 class Standing(NamedTuple):
