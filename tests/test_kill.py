@@ -100,7 +100,7 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     assert last.returncode == 0
     assert f"finished {STEPS:,} steps" in last.stdout
     assert f"continuing from step {kills[-1].step:,}" in last.stderr
-    record_property("kills", kills)
+    record_property("kills", [tuple(kill) for kill in kills])
     writing = sum(kill.writing for kill in kills)
     print(f"\n{form}: {len(kills)} kills in mid-training, {writing} of them while a checkpoint was being written,")
     print("at steps", *(kill.step for kill in kills))

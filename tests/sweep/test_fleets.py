@@ -168,28 +168,36 @@ def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
 
 
 def assert_like_alone(variant: str, games: str, compared: str, *settings: str) -> None:
-    """Episodes of the first 200 steps are identical, parameters after 1,000 agree to float32 rounding.
+    """Over 200 steps: identical episodes, parameters equal to float32 rounding. Over 1,000: apart by less than a
+    hundredth of what they have moved.
 
-    The networks are the paper's. On tiny ones LayerNorm finds images whose latent is nearly constant and makes much
-    of the last bit.
+    Rounding grows where a unit lies within it of the kink of its LeakyReLU: the gradient jumps there, on one side and
+    not on the other. With SPR, which has thousands of units in every step, that happens every few hundred steps.
     """
     runs = sorted(grid(variant, games, seeds=[0], steps=1e6, settings=settings), key=lambda run: run.env.name)
     fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * len(runs), 1_000_000)
     fleet.begin()
-    early = fleet.run(200)
+    episodes, early = fleet.run(200), fleet.save()
     fleet.run(800)
-    for run, episodes, arrays in zip(runs, early, fleet.save(), strict=True):
-        if run.env.name not in compared:
-            continue
-        alone = CompiledStream(run.agent, run.env.compiled(), seed=0, steps=1_000_000)
-        alone.begin()
-        assert alone.run(200) == episodes, run.name
-        alone.run(800)
-        wanted = alone.save()[0]
-        assert {name: array.shape for name, array in arrays.items()} == {n: array.shape for n, array in wanted.items()}
-        worst = max(np.abs(arrays[n] - wanted[n]).max() for n in wanted if n.startswith("stream/agent/params/"))
-        print(f"{run.name}: {worst:.1e}")
-        assert worst < 5e-6, run.name
+    late = fleet.save()
+    for i, run in enumerate(runs):
+        if run.env.name in compared:
+            alone = CompiledStream(run.agent, run.env.compiled(), seed=0, steps=1_000_000)
+            alone.begin()
+            first = alone.save()[0]
+            assert alone.run(200) == episodes[i], run.name
+            apart = _distance(early[i], alone.save()[0])
+            alone.run(800)
+            later, moved = _distance(late[i], alone.save()[0]), _distance(alone.save()[0], first)
+            print(f"{run.name}: apart by {apart:.1e} and {later:.1e}, having moved by {moved:.1e}")
+            assert apart < 1e-6, run.name
+            assert later < 0.01 * moved, run.name
+
+
+def _distance(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
+    """The largest difference between two parameters."""
+    assert {name: array.shape for name, array in a.items()} == {name: array.shape for name, array in b.items()}
+    return max(float(np.abs(a[name] - b[name]).max()) for name in a if name.startswith("stream/agent/params/"))
 
 
 @pytest.mark.usefixtures("programs")
