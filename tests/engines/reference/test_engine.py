@@ -80,10 +80,10 @@ def test_arrays_of_another_agent_are_refused(engine: ReferenceEngine) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"successor": np.full((10, 10, 4), np.nan)}, "the successor that toy gave at step 1 has nan in it"),
-        ({"obs": np.zeros((10, 9, 4))}, r"the observation that toy gave at step 1 has shape \(10, 9, 4\), not"),
-        ({"reward": -np.inf}, "the reward that toy gave at step 1 has -inf in it"),
-        ({"reward": "five"}, "the reward that toy gave at step 1 is no array of numbers"),
+        ({"successor": np.full((10, 10, 4), np.nan)}, "the successor that toy gave at step 2 has nan in it"),
+        ({"obs": np.zeros((10, 9, 4))}, r"the observation that toy gave at step 2 has shape \(10, 9, 4\), not"),
+        ({"reward": -np.inf}, "the reward that toy gave at step 2 has -inf in it"),
+        ({"reward": "five"}, "the reward that toy gave at step 2 is no array of numbers"),
     ],
 )
 def test_nothing_is_learnt_from_what_makes_no_sense(
