@@ -55,11 +55,18 @@ def normal(*shape):
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 3, 4, 16), (4, 8, 4, 32), (1024, 128), (128, 3), (10, 4), (1, 5), (19, 7), (3136, 512)]
+    "shape", [(3, 3, 4, 16), (4, 8, 4, 32), (1024, 128), (128, 3), (10, 4), (19, 7), (3136, 512)]
 )
 def test_each_output_unit_has_exactly_nine_tenths_of_its_inputs_zero_rounded_up(shape):
     w = drawn(0, shape).reshape(-1, shape[-1])
     assert np.all((w == 0).sum(0) == ceil(0.9 * prod(shape[:-1])))
+
+
+@pytest.mark.parametrize("fan_in", [1, 2, 4, 9])
+def test_a_unit_of_few_inputs_keeps_one_of_them_at_random(fan_in):
+    w = drawn(0, (fan_in, 200))
+    assert np.all((w != 0).sum(0) == 1)
+    assert np.all((w != 0).any(axis=1))  # every input reaches some unit
 
 
 def test_equal_random_numbers_do_not_add_zeros():

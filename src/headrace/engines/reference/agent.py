@@ -13,9 +13,10 @@ from headrace.engines.reference.filters import filter_gradient, init_filter
 from headrace.engines.reference.merging import init_merge, merge_updates
 from headrace.engines.reference.networks import Layout, Modules, init_params, q_values
 from headrace.engines.reference.objectives import learnt_modules
-from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules
+from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree
+from headrace.engines.reference.windows import emptied
 
 
 class AgentState(NamedTuple):
@@ -94,6 +95,12 @@ def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: 
     any_action = jnp.minimum((draws.action * layout.actions).astype(jnp.int32), layout.actions - 1)
     action = jnp.where(draws.explore < eps, any_action, best)
     return Choice(action, action == best)
+
+
+def broken_off(state: AgentState) -> AgentState:
+    """The agent when its episode ends without a last step: traces zero and the window empty, nothing learnt."""
+    aux = state.aux._replace(window=emptied(state.aux.window)) if hasattr(state.aux, "window") else state.aux
+    return state._replace(td=without_traces(state.td), aux=aux)
 
 
 def learn(

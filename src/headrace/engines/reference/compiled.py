@@ -34,7 +34,7 @@ class CompiledStream:
 
     def __init__(self, agent: Agent, env: CompiledEnv, *, seed: int, steps: int) -> None:
         self.agent, self.env = agent, env
-        self.layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions)
+        self.layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions, env.spec.frames)
         self.setting = make_setting(agent, seed, steps)
         self._states: tuple[Tree, StreamState] | None = None
 
@@ -69,12 +69,13 @@ class CompiledStream:
         env_state, state = self._begun()
         return {**named_arrays("stream", state), **named_arrays("env", env_state)}, {}
 
-    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
+    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
         env_template, template = jax.eval_shape(functools.partial(start_stream, self.layout, self.env), self.setting)
         self._states = (
             from_named_arrays("env", env_template, arrays),
             from_named_arrays("stream", template, arrays),
         )
+        return ""
 
     def _begun(self) -> tuple[Tree, StreamState]:
         if self._states is None:

@@ -11,12 +11,21 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from headrace.engines.reference.networks import layout_of
-from headrace.engines.reference.stream import StreamState, advance, begin, make_setting, report, trouble_in
+from headrace.engines.reference.stream import (
+    StreamState,
+    advance,
+    begin,
+    make_setting,
+    report,
+    restarted,
+    trouble_in,
+)
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import EnvironmentFault
 from headrace.stream import Episode
 
 _begin = jax.jit(begin, static_argnums=1)
+_restarted = jax.jit(restarted, static_argnums=1, donate_argnums=2)
 _advance = jax.jit(advance, static_argnums=1, donate_argnums=2)
 
 
@@ -27,7 +36,7 @@ class ReferenceEngine:
 
     def __init__(self, agent: Agent, spec: EnvSpec, *, seed: int, steps: int) -> None:
         self.agent, self.spec = agent, spec
-        self.layout = layout_of(agent, spec.observation_shape, spec.n_actions)
+        self.layout = layout_of(agent, spec.observation_shape, spec.n_actions, spec.frames)
         self.setting = make_setting(agent, seed, steps)
         self.state: StreamState | None = None
 
@@ -44,6 +53,11 @@ class ReferenceEngine:
     def begin(self, obs: np.ndarray) -> None:
         """Starts with the environment's first observation."""
         self.state = _begin(self.setting, self.layout, self._image(obs, "first observation"))
+
+    def restart(self, obs: np.ndarray) -> None:
+        """Goes on with another episode where the present one cannot: traces and window empty, nothing learnt."""
+        first = self._image(obs, "first observation")
+        self.state = _restarted(self.setting, self.layout, self._begun(), first)
 
     def learn(self, timestep: TimeStep) -> Episode | None:
         """Learns from what `action` led to; returns the episode if it ended there."""
@@ -85,10 +99,10 @@ class ReferenceEngine:
         return self.state
 
     def _blank(self) -> np.ndarray:
-        return np.zeros(self.layout.observation_shape, np.float32)
+        return np.zeros(self.layout.frame_shape, np.float32)
 
     def _image(self, obs: Any, what: str) -> np.ndarray:
-        return self._array(obs, what, self.layout.observation_shape)
+        return self._array(obs, what, self.layout.frame_shape)
 
     def _array(self, value: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -22,12 +23,13 @@ from headrace.engines.reference.stream import (
     Setting,
     StreamState,
     Tally,
-    advance,
     begin,
+    chosen,
+    learnt_from,
     make_setting,
     means,
+    quantities,
     step_keys,
-    trouble_in,
 )
 from headrace.engines.reference.trees import Tree
 from headrace.envs.base import CompiledEnv, TimeStep
@@ -63,7 +65,8 @@ class Fleet:
         self.settings = jax.tree.map(lambda *xs: jnp.stack([jnp.asarray(x) for x in xs]), *each)
         self.groups = _groups(agents[0], envs, self.settings)
         self.layout = _roomiest(agents[0], self.groups)
-        self._run = jax.jit(self._advance_all, donate_argnums=(1, 2))
+        self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
+        self._block = jax.jit(self._advance_block, donate_argnums=(1, 2), compiler_options=_on_card(_UNROLLED))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
 
     @property
@@ -80,13 +83,24 @@ class Fleet:
     def run(self, n: int) -> list[list[Episode]]:
         """Takes n <= 1,000 steps in every stream; returns the episodes that ended, stream by stream."""
         before = self.step
-        env_states, state, log = self._run(self.settings, *self._begun(), n)
+        program, arguments = self.program(n)
+        env_states, state, log = program(*arguments)
         self._states = env_states, state
         ended, returns, lengths = (np.asarray(x) for x in log)
         found: list[list[Episode]] = [[] for _ in range(self.size)]
         for i, stream in zip(*np.nonzero(ended[:n]), strict=True):
             found[stream].append(Episode(before + int(i) + 1, float(returns[i, stream]), int(lengths[i, stream])))
         return found
+
+    def program(self, n: int) -> tuple[Any, tuple[Any, ...]]:
+        """The compiled loop that takes n steps, and its arguments.
+
+        On a card a full block has a program of its own. Which of the two takes a step follows from the step's number,
+        as long as blocks begin at their multiples: stopping and going on changes nothing.
+        """
+        if n == BUFFER and jax.default_backend() == "gpu":
+            return self._block, (self.settings, *self._begun())
+        return self._some, (self.settings, *self._begun(), n)
 
     def report(self) -> list[dict[str, float]]:
         """Means since the last report, stream by stream."""
@@ -96,13 +110,14 @@ class Fleet:
             bad_step=state.tally.bad_step, bad_quantity=state.tally.bad_quantity
         )
         self._states = env_states, state._replace(tally=cleared)
-        return [means(_row(tally, i)) for i in range(self.size)]
+        columns = means(tally)
+        return [dict(zip(columns, row, strict=True)) for row in np.stack(list(columns.values()), axis=-1).tolist()]
 
     def trouble(self) -> dict[int, tuple[str, int]]:
         """The streams in which a quantity was not finite: which one, and at which step."""
-        tally: Tally = jax.device_get(self._begun()[1].tally)
-        found = {i: trouble_in(_row(tally, i)) for i in range(self.size)}
-        return {i: trouble for i, trouble in found.items() if trouble is not None}
+        tally = self._begun()[1].tally
+        at, quantity = jax.device_get((tally.bad_step, tally.bad_quantity))
+        return {int(i): (quantities(tally)[quantity[i]], int(at[i])) for i in np.flatnonzero(at >= 0)}
 
     def save(self) -> list[dict[str, np.ndarray]]:
         """Each stream as it would have saved itself alone."""
@@ -131,27 +146,45 @@ class Fleet:
         return self._states
 
     def _with_room(self, state: StreamState) -> StreamState:
-        blank = jnp.zeros(self.layout.observation_shape, jnp.float32)
+        blank = jnp.zeros(self.layout.frame_shape, jnp.float32)
         one = jax.tree.map(lambda x: x[0], self.settings)
-        fixed = Layout(self.layout.network, self.layout.observation_shape, self.layout.n_actions, 1)
+        fixed = replace(self.layout, actions=1)
         template = jax.eval_shape(functools.partial(begin, one, fixed), blank)
         return jax.tree.map(lambda like, x: _widened(x, (x.shape[0], *like.shape)), template, state)
+
+    def _advance_block(
+        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
+    ) -> tuple[tuple[Tree, ...], StreamState, Log]:
+        return self._advance_all(settings, env_states, state, BUFFER)
 
     def _advance_all(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
     ) -> tuple[tuple[Tree, ...], StreamState, Log]:
+        choose = jax.vmap(chosen)
+
         def one(i: Any, carry: tuple[Any, StreamState, Log]) -> tuple[Any, StreamState, Log]:
             env_states, state, log = carry
+            state = choose(settings, self.layout, state)  # the same pass through Q that learning takes the gradient of
             keys = jax.vmap(step_keys)(settings, state.agent.step).env
             stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
-            timestep = _joined([t for _, t in stepped], self.layout.observation_shape)
-            state, finished = jax.vmap(advance)(settings, self.layout, state, timestep)
+            timestep = _joined([t for _, t in stepped], self.layout.frame_shape)
+            state, finished = jax.vmap(learnt_from)(settings, self.layout, state, timestep)
             log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
             return tuple(s for s, _ in stepped), state, log
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
-        return jax.lax.fori_loop(0, n, one, (env_states, state, log))
+        env_states, state, log = jax.lax.fori_loop(0, n, one, (env_states, state, log))
+        return env_states, choose(settings, self.layout, state), log
+
+
+# Lets the compiler take two steps of the loop at a time, so that what one leaves need not be copied to where the next
+# finds it. It does so where the number of steps is part of the program.
+_UNROLLED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
+
+
+def _on_card(options: dict[str, str]) -> dict[str, str] | None:
+    return options if jax.default_backend() == "gpu" else None
 
 
 def _groups(agent: Agent, envs: Sequence[CompiledEnv], settings: Setting) -> list[Group]:
@@ -162,7 +195,7 @@ def _groups(agent: Agent, envs: Sequence[CompiledEnv], settings: Setting) -> lis
     groups = []
     for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
         env, rows = envs[start], slice(start, end)
-        layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions)
+        layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions, env.spec.frames)
         groups.append(Group(env, layout, jax.tree.map(lambda x, rows=rows: x[rows], settings), rows))
     return groups
 
@@ -172,13 +205,25 @@ def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:
     shapes = np.array([group.layout.observation_shape for group in groups])
     n_actions = max(group.layout.n_actions for group in groups)
     counts = [group.layout.n_actions for group in groups for _ in range(group.rows.stop - group.rows.start)]
-    wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions)
-    return Layout(wide.network, wide.observation_shape, n_actions, jnp.array(counts, jnp.int32))
+    frames = {group.layout.frames for group in groups}
+    if len(frames) > 1:
+        raise BadSetting(f"the environments of a fleet must stack equally many frames, got {sorted(frames)}")
+    wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions, frames.pop())
+    return replace(wide, network=_as_kernels(wide), actions=jnp.array(counts, jnp.int32))
 
 
-def _joined(timesteps: list[TimeStep], observation_shape: tuple[int, ...]) -> TimeStep:
+def _as_kernels(layout: Layout) -> Any:
+    """The network as this machine computes it best."""
+    if jax.default_backend() != "gpu":
+        return layout.network
+    from headrace.engines.reference.fused import fused_where_it_fits
+
+    return fused_where_it_fits(layout.network, layout.observation_shape)
+
+
+def _joined(timesteps: list[TimeStep], frame_shape: tuple[int, ...]) -> TimeStep:
     def image(x: jax.Array) -> jax.Array:
-        return _widened(x, (x.shape[0], *observation_shape))
+        return _widened(x, (x.shape[0], *frame_shape))
 
     wide = [t._replace(obs=image(t.obs), successor=image(t.successor)) for t in timesteps]
     return TimeStep(*(jnp.concatenate(xs) for xs in zip(*wide, strict=True)))
@@ -191,10 +236,6 @@ def _widened(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 def _cut(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return x[tuple(slice(n) for n in shape)]
-
-
-def _row(tree: Tree, i: int) -> Tree:
-    return jax.tree.map(lambda x: x[i], tree)
 
 
 def _stack(trees: list[Tree]) -> Tree:

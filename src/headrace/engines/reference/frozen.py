@@ -22,14 +22,14 @@ class FrozenPolicy:
     """Parameters and normaliser of a saved stream, neither of which changes any more."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, arrays: dict[str, np.ndarray], *, eps: float, seed: int) -> None:
-        self.layout = layout_of(agent, spec.observation_shape, spec.n_actions)
+        self.layout = layout_of(agent, spec.observation_shape, spec.n_actions, spec.frames)
         self.setting, self.eps = make_setting(agent, seed, 1), eps
         template = jax.eval_shape(
-            lambda key: (init_params(agent, self.layout, key), empty_moments(self.layout.observation_shape, jnp)),
+            lambda key: (init_params(agent, self.layout, key), empty_moments(self.layout.frame_shape, jnp)),
             self.setting.key,
         )
         self.params = from_named_arrays("stream/agent/params", template[0], arrays)
-        self.scale = from_named_arrays("stream/obs_scale", template[1], arrays)
+        self.scale = _repeated(from_named_arrays("stream/obs_scale", template[1], arrays), self.layout.frames)
         self._taken = 0
 
     def __call__(self, obs: np.ndarray) -> int:
@@ -39,6 +39,11 @@ class FrozenPolicy:
     def latent(self, obs: np.ndarray) -> np.ndarray:
         """The encoder's output for an observation, flattened."""
         return np.asarray(_frozen_latent(self.layout, self.params, self.scale, obs))
+
+
+def _repeated(scale: Moments, frames: int) -> Moments:
+    """The scale of a stack of raw frames: frozen, it is the same for each of them."""
+    return Moments(scale.count, *(jnp.concatenate([x] * frames, axis=-1) for x in scale[1:]))
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Agent, Conv, Mlp, fit, module_shapes
 from headrace.engines.reference.trees import register_parts
+from headrace.envs.base import one_frame
 
 Layer = dict[str, jax.Array]
 Modules = dict[str, list[Layer]]
@@ -32,16 +33,21 @@ class Layout:
     observation_shape: tuple[int, ...]
     n_actions: int
     actions: Any
+    frames: int = 1  # that an observation is stacked of
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        return one_frame(self.observation_shape, self.frames)
 
 
 jax.tree_util.register_dataclass(
-    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions"]
+    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions", "frames"]
 )
 
 
-def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Layout:
+def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, frames: int = 1) -> Layout:
     register_parts()  # an agent of a user's own parts comes through here before anything else
-    return Layout(fit(agent.network, observation_shape), observation_shape, n_actions, n_actions)
+    return Layout(fit(agent.network, observation_shape), observation_shape, n_actions, n_actions, frames)
 
 
 def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
@@ -65,11 +71,12 @@ def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
 def sparse(values: jax.Array, order: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """U(-1/sqrt(fan_in), 1/sqrt(fan_in)); for each output unit ceil(0.9 fan_in) inputs, chosen at random, are zero.
 
-    `values` and `order` are uniform in [0, 1): the weights, and which of a unit's inputs come first.
+    One input is always left: a unit with fewer than ten would otherwise see nothing. `values` and `order` are uniform
+    in [0, 1): the weights, and which of a unit's inputs come first.
     """
     fan_in, outputs = prod(shape[:-1]), shape[-1]
     weights = (2 * values.reshape(fan_in, outputs) - 1) * fan_in**-0.5
-    n_zero = -(-9 * fan_in // 10)
+    n_zero = min(-(-9 * fan_in // 10), fan_in - 1)
     # Sorting random numbers permutes 0 .. fan_in - 1 at random, and exactly so where two of them are equal.
     place = jnp.argsort(order.reshape(fan_in, outputs), axis=0)
     return jnp.where(place < n_zero, 0, weights).reshape(shape)
@@ -86,9 +93,20 @@ def activate(x: jax.Array) -> jax.Array:
     return jnp.where(x >= 0, x, NEGATIVE_SLOPE * x)
 
 
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """In float32 everywhere: accelerators would round the factors to fewer digits unless told not to."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+
+
 def dense(layer: Layer, x: jax.Array) -> jax.Array:
-    y = x @ layer["w"]
+    y = product(x, layer["w"])
     return y + layer["b"] if "b" in layer else y
+
+
+@singledispatch
+def dense_in(network: Any, layer: Layer, x: jax.Array) -> jax.Array:
+    """A dense layer as the network computes it."""
+    return dense(layer, x)
 
 
 def patches(x: jax.Array, kernel: tuple[int, int], stride: tuple[int, int]) -> jax.Array:
@@ -104,7 +122,7 @@ def patches(x: jax.Array, kernel: tuple[int, int], stride: tuple[int, int]) -> j
 def convolve(layer: Layer, x: jax.Array, stride: tuple[int, int]) -> jax.Array:
     """A VALID convolution as a matrix product: with weights of its own for every stream, a fleet batches products."""
     w = layer["w"]
-    return patches(x, (w.shape[0], w.shape[1]), stride) @ w.reshape(-1, w.shape[-1]) + layer["b"]
+    return product(patches(x, (w.shape[0], w.shape[1]), stride), w.reshape(-1, w.shape[-1])) + layer["b"]
 
 
 @singledispatch
@@ -152,13 +170,18 @@ def _(network: Mlp, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array
     return z
 
 
+@singledispatch
+def unroll(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array:
+    """The latents that follow `z` under each action of the row in turn, one-hot."""
+    imagined = []
+    for action in actions:
+        z = imagine(network, layers, z, action)
+        imagined.append(z)
+    return jnp.stack(imagined)
+
+
 def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
     """Q(s, .): the encoder, the projection with LayerNorm and LeakyReLU, the head; -inf where there is no action."""
     z = encode(layout.network, modules["encoder"], obs).reshape(-1)
-    q = dense(modules["head"][0], activate(dense(modules["projection"][0], z)))
+    q = dense(modules["head"][0], activate(dense_in(layout.network, modules["projection"][0], z)))
     return jnp.where(jnp.arange(layout.n_actions) < layout.actions, q, -jnp.inf)
-
-
-def project(projection: list[Layer], z: jax.Array) -> jax.Array:
-    """The linear output of a projection, as SPR and CURL use it."""
-    return dense(projection[0], z.reshape(-1))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
 from headrace.engines.reference.augment import View, augment
-from headrace.engines.reference.networks import Layout, Modules, dense, encode, imagine, project
+from headrace.engines.reference.networks import Layout, Modules, dense, dense_in, encode, product, unroll
 from headrace.engines.reference.windows import Sight
 
 
@@ -113,13 +113,17 @@ def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, sight: 
     network, name = layout.network, projection_module(objective.projection)
     images = jax.vmap(augment, (None, 0, 0))(objective.augment, sight.observations, view)
     actions = jax.nn.one_hot(sight.actions, layout.n_actions)
-    z, imagined = encode(network, modules["encoder"], images[0]), []
-    for k in range(objective.horizon):
-        z = imagine(network, modules["dynamics"], z, actions[k])
-        imagined.append(z.reshape(-1))
-    guess = dense(modules["predictor"][0], dense(modules[name][0], jnp.stack(imagined)))
-    truth = jax.vmap(lambda image: project(target[name], encode(network, target["encoder"], image)))(images[1:])
+    imagined = unroll(network, modules["dynamics"], encode(network, modules["encoder"], images[0]), actions)
+    seen = jax.vmap(lambda image: encode(network, target["encoder"], image))(images[1:])
+    linear = [
+        dense_in(network, layer, _rows(z)) for layer, z in ((modules[name][0], imagined), (target[name][0], seen))
+    ]
+    guess, truth = dense_in(network, modules["predictor"][0], linear[0]), linear[1]
     return reduced(objective.reduce, -cosine_similarity(guess, jax.lax.stop_gradient(truth)))
+
+
+def _rows(latents: jax.Array) -> jax.Array:
+    return latents.reshape(latents.shape[0], -1)
 
 
 @aux_loss.register
@@ -133,5 +137,5 @@ def _(objective: Curl, layout: Layout, modules: Modules, target: Modules, sight:
         return dense(source["curl_projection"][0], latents)
 
     query, key = embed(modules, views[0]), jax.lax.stop_gradient(embed(target, views[1]))
-    logits = query @ modules["curl_bilinear"][0]["w"] @ key.T
+    logits = product(product(query, modules["curl_bilinear"][0]["w"]), key.T)
     return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(logits, axis=-1)))

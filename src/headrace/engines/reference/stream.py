@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from headrace.agents import Agent
 from headrace.engines.reference.agent import (
@@ -17,6 +18,7 @@ from headrace.engines.reference.agent import (
     Choice,
     Learnt,
     act,
+    broken_off,
     draw_step,
     epsilon,
     example,
@@ -54,7 +56,7 @@ class StreamState(NamedTuple):
     agent: AgentState
     obs_scale: Moments
     reward_scale: RewardScale
-    obs: jax.Array  # normalised
+    obs: jax.Array  # normalised and stacked
     choice: Choice  # what the agent does next
     episode_return: jax.Array
     episode_length: jax.Array
@@ -91,10 +93,20 @@ def step_keys(setting: Setting, step: jax.Array) -> Keys:
     return Keys(*jax.random.split(jax.random.fold_in(setting.key, step)))
 
 
-def _observe(scale: Moments, obs: Any) -> tuple[Moments, jax.Array]:
-    """The statistics take the observation in before it is standardised by them."""
-    scale = include(scale, obs)
-    return scale, standardised(scale, obs, jnp)
+def _observe(scale: Moments, frame: Any) -> tuple[Moments, jax.Array]:
+    """The statistics take the frame in before it is standardised by them."""
+    scale = include(scale, frame)
+    return scale, standardised(scale, frame, jnp)
+
+
+def _first(layout: Layout, frame: jax.Array) -> jax.Array:
+    """An episode's first observation: its first frame, as often as frames are stacked."""
+    return jnp.concatenate([frame] * layout.frames, axis=-1)
+
+
+def _followed(obs: jax.Array, frame: jax.Array) -> jax.Array:
+    """The observation after `obs`: its oldest frame goes, the new one comes last. A single frame is replaced."""
+    return jnp.concatenate([obs[..., frame.shape[-1] :], frame], axis=-1)
 
 
 def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array) -> Choice:
@@ -105,7 +117,8 @@ def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array)
 def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
     """The state before the first step, from the environment's first observation."""
     agent = init_agent(setting.agent, layout, jax.random.fold_in(setting.key, 2**31 - 1))
-    obs_scale, normal = _observe(empty_moments(layout.observation_shape, jnp), obs)
+    obs_scale, frame = _observe(empty_moments(layout.frame_shape, jnp), obs)
+    normal = _first(layout, frame)
     choice = _choose(setting, layout, agent, normal)
     nothing = jnp.float32(0)
     return StreamState(
@@ -113,9 +126,38 @@ def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
     )
 
 
+def restarted(setting: Setting, layout: Layout, state: StreamState, obs: jax.Array) -> StreamState:
+    """The state at the start of another episode, the present one having been broken off: nothing is learnt from it."""
+    obs_scale, frame = _observe(state.obs_scale, obs)
+    nothing = jnp.float32(0)
+    after = state._replace(
+        agent=broken_off(state.agent),
+        obs_scale=obs_scale,
+        reward_scale=state.reward_scale._replace(discounted=nothing),
+        obs=_first(layout, frame),
+        episode_return=nothing,
+        episode_length=jnp.int32(0),
+    )
+    return chosen(setting, layout, after)
+
+
+def chosen(setting: Setting, layout: Layout, state: StreamState) -> StreamState:
+    """The state with the action that the agent takes next: it follows from all the rest."""
+    return state._replace(choice=_choose(setting, layout, state.agent, state.obs))
+
+
 def advance(setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep) -> tuple[StreamState, Finished]:
     """Learns from what the chosen action led to, and chooses the next one."""
-    obs_scale, next_obs = _observe(state.obs_scale, timestep.successor)
+    state, finished = learnt_from(setting, layout, state, timestep)
+    return chosen(setting, layout, state), finished
+
+
+def learnt_from(
+    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep
+) -> tuple[StreamState, Finished]:
+    """Learns from what the chosen action led to; the choice is still the old one."""
+    obs_scale, frame = _observe(state.obs_scale, timestep.successor)
+    next_obs = _followed(state.obs, frame)
     gamma = setting.agent.td.gamma
     reward_scale = include_reward(state.reward_scale, timestep.reward, timestep.last, gamma)
     transition = Transition(
@@ -133,15 +175,15 @@ def advance(setting: Setting, layout: Layout, state: StreamState, timestep: Time
     beside = {"epsilon": eps, "reward": timestep.reward}
     agent, learnt = learn(setting.agent, layout, state.agent, transition, draws)
 
-    restarted, first_obs = _observe(obs_scale, timestep.obs)
-    obs_scale, obs = choose(timestep.last, (restarted, first_obs), (obs_scale, next_obs))
+    restarted, first_frame = _observe(obs_scale, timestep.obs)
+    obs_scale, obs = choose(timestep.last, (restarted, _first(layout, first_frame)), (obs_scale, next_obs))
     finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
     after = StreamState(
         agent=agent,
         obs_scale=obs_scale,
         reward_scale=reward_scale,
         obs=obs,
-        choice=_choose(setting, layout, agent, obs),
+        choice=state.choice,
         episode_return=jnp.where(timestep.last, 0, finished.episode_return),
         episode_length=jnp.where(timestep.last, 0, finished.episode_length),
         tally=_counted(state.tally, learnt._replace(always={**learnt.always, **beside}), agent.step),
@@ -181,20 +223,19 @@ def trouble_in(tally: Tally) -> tuple[str, int] | None:
 
 def report(tally: Tally) -> tuple[dict[str, float], Tally]:
     """Means over the steps counted, those of the auxiliary over the steps on which it learnt; and an empty tally."""
-    host = jax.device_get(tally)
     cleared = jax.tree.map(jnp.zeros_like, tally)._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
-    return means(host), cleared
+    return {name: float(mean) for name, mean in means(jax.device_get(tally)).items()}, cleared
 
 
-def means(tally: Tally) -> dict[str, float]:
-    steps, active = int(tally.steps), int(tally.active_steps)
-    always = {name: _ratio(total, steps) for name, total in sorted(tally.sums.items())}
-    beside = {name: _ratio(total, active) for name, total in sorted(tally.aux_sums.items())}
-    return {**always, **beside, **({"aux_active": _ratio(active, steps)} if beside else {})}
+def means(tally: Tally) -> dict[str, np.ndarray]:
+    """The same of a tally on the host, which may be of many streams."""
+    always = {name: _ratio(total, tally.steps) for name, total in sorted(tally.sums.items())}
+    beside = {name: _ratio(total, tally.active_steps) for name, total in sorted(tally.aux_sums.items())}
+    return {**always, **beside, **({"aux_active": _ratio(tally.active_steps, tally.steps)} if beside else {})}
 
 
-def _ratio(total: Any, count: int) -> float:
-    return float(total) / count if count else float("nan")
+def _ratio(total: Any, count: Any) -> np.ndarray:
+    return np.where(count > 0, np.asarray(total, np.float64) / np.maximum(count, 1), np.nan)
 
 
 def _counted(tally: Tally, learnt: Learnt, step: jax.Array) -> Tally:

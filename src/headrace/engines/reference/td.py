@@ -105,6 +105,11 @@ def follow_td(rule: Dqn | StreamQ | Qrc, state: Any, params: Modules, step: jax.
     return state._replace(target=follow(rule.target, state.target, value_modules(params), step))
 
 
+def without_traces(state: Any) -> Any:
+    """The rule's state with its traces zero, as after the end of an episode; target and memory stay."""
+    return state._replace(**{name: zeros(getattr(state, name)) for name in state._fields if name.endswith("trace")})
+
+
 # Streaming DQN --------------------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,10 @@ def _empty(size: int, transition: Transition) -> WindowState:
     return WindowState(observations, jnp.zeros((size,), jnp.int32), jnp.int32(0))
 
 
+def emptied(state: WindowState) -> WindowState:
+    return state._replace(held=jnp.zeros_like(state.held))
+
+
 @singledispatch
 def init_window(objective: Any, transition: Transition) -> WindowState:
     raise TypeError(f"no window for {objective!r}")
