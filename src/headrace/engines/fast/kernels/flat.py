@@ -1,0 +1,134 @@
+"""Modules whose gradients are written out: traces, inner products and the update, each in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.engines.fast.compiling import ordered, summing
+from headrace.engines.fast.kernels.directions import (
+    C_KEEP,
+    C_TAKE,
+    DIRECTIONS,
+    E_KEEP,
+    E_TAKE,
+    M_KEEP,
+    M_TAKE,
+    M_TAKE_E,
+    C,
+    E,
+    G,
+    M,
+    U,
+    Z,
+)
+from headrace.engines.fast.kernels.vectors import ZERO, add_row, dot, renew
+from headrace.engines.fast.native import move, part
+
+BLOCK = 1024  # numbers that are added up in single precision before double precision takes over
+
+
+@summing
+def sum_of_sizes(z, g, keep):
+    """||keep z + g||_1, nothing being changed."""
+    total = ZERO
+    for j in range(g.size):
+        total += abs(keep * z[j] + g[j])
+    return total
+
+
+@ordered
+def trace_size(f, s, z, g, size, keep, out):
+    """Adds ||keep z + g||_1 to `out`; where keep is 0, z is not looked at."""
+    total, trace = 0.0, g if f[keep] == ZERO else z
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        total += sum_of_sizes(part(f, trace + start, length), part(f, g + start, length), f[keep])
+    s[out] += total
+
+
+@ordered
+def follow_trace(f, s, z, g, v, u, size, keep, terms, square):
+    """z <- keep z + g; u = terms . (z, g, v), its squared norm added to `square`. Negative offsets are absent."""
+    new, kept = part(f, g, size), f[keep]
+    trace = part(f, z, size) if z >= 0 else new
+    if z >= 0:
+        if kept == ZERO:
+            move(f, z, g, size)
+        else:
+            for j in range(size):
+                trace[j] = kept * trace[j] + new[j]
+    along_z, along_g, along_v = f[terms], f[terms + 1], f[terms + 2]
+    update = part(f, u, size)
+    if v >= 0:
+        value = part(f, v, size)
+        for j in range(size):
+            update[j] = along_z * trace[j] + along_g * new[j] + along_v * value[j]
+    else:
+        for j in range(size):
+            update[j] = along_z * trace[j] + along_g * new[j]
+    s[square] += long_dot(f, u, u, size)
+
+
+@ordered
+def long_dot(f, a, b, size):
+    total = 0.0
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        total += dot(part(f, a + start, length), part(f, b + start, length))
+    return total
+
+
+@ordered
+def squared_norm(f, s, a, size, out):
+    """Adds ||a||^2 to `out`."""
+    s[out] += long_dot(f, a, a, size)
+
+
+@ordered
+def products(f, s, n, gram, active, mask, mask_at_rest, size, u, g, c, e, m, z):
+    """The inner products of the pairs of directions that the mask asks for."""
+    wanted = mask if n[active] != 0 else mask_at_rest
+    places = (u, g, c, e, m, z)
+    for i in range(DIRECTIONS):
+        for j in range(i, DIRECTIONS):
+            if wanted >> (DIRECTIONS * i + j) & 1:
+                value = np.float32(long_dot(f, places[i], places[j], size))
+                s[gram + DIRECTIONS * i + j] = value
+                s[gram + DIRECTIONS * j + i] = value
+
+
+@ordered
+def update(f, n, active, coefficients, size, w, u, g, c, e, m, z):
+    """Moves the weights along all directions, then C, E and M on; negative offsets are absent."""
+    k = part(f, coefficients, C_KEEP + 7)
+    weights = part(f, w, size)
+    learns = n[active] != 0
+    if u >= 0:
+        add_row(weights, k[U], part(f, u, size))
+    if z >= 0 and k[Z] != ZERO:
+        add_row(weights, k[Z], part(f, z, size))
+    if g >= 0 and learns:
+        add_row(weights, k[G], part(f, g, size))
+    if c >= 0 and learns:
+        add_row(weights, k[C], part(f, c, size))
+        renew(part(f, c, size), k[C_KEEP], k[C_TAKE], part(f, g, size))
+    if e >= 0 and k[E] != ZERO:
+        add_row(weights, k[E], part(f, e, size))
+    if m >= 0:
+        if k[M] != ZERO:
+            add_row(weights, k[M], part(f, m, size))
+        renew(part(f, m, size), k[M_KEEP], k[M_TAKE], part(f, u, size))
+        if e >= 0:
+            add_row(part(f, m, size), k[M_TAKE_E], part(f, e, size))
+    if e >= 0:
+        renew(part(f, e, size), k[E_KEEP], k[E_TAKE], part(f, u, size))
+
+
+@ordered
+def decay(f, s, w, u, size, rate, square):
+    """u <- u - rate w and w <- w + u, with ||u||^2 added to `square`: QRC's second network."""
+    weights, change, factor = part(f, w, size), part(f, u, size), f[rate]
+    for j in range(size):
+        change[j] -= factor * weights[j]
+        weights[j] += change[j]
+    s[square] += long_dot(f, u, u, size)

@@ -1,0 +1,407 @@
+"""The machine: one compiled loop that carries out a list of instructions on one stretch of memory.
+
+An instruction is a row of whole numbers: its code, then its operands, which are offsets and sizes. Shapes, agents and
+switches are all in the list, so one compilation serves every agent on every observation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.engines.fast.compiling import entry, ordered
+from headrace.engines.fast.kernels.accounts import (
+    add,
+    clear,
+    copy,
+    cosine_loss,
+    count_step,
+    overshoot,
+    root,
+    size_of,
+    tally,
+    zero,
+)
+from headrace.engines.fast.kernels.directions import combine
+from headrace.engines.fast.kernels.flat import decay, follow_trace, products, squared_norm, trace_size, update
+from headrace.engines.fast.kernels.layers import (
+    activate,
+    column_sums,
+    dense,
+    dense_back,
+    fold,
+    head,
+    head_back,
+    join_action,
+    mirrored_fold,
+    mirrored_patches,
+    outer,
+    patches,
+    product,
+    turn_over,
+    unactivate,
+)
+from headrace.engines.fast.kernels.outers import (
+    outer_decay,
+    outer_products,
+    outer_squared_norm,
+    outer_trace_size,
+    outer_update,
+)
+from headrace.engines.fast.kernels.randomness import draw, threefry, uniform
+from headrace.engines.fast.kernels.rules import (
+    choose,
+    cut_trace,
+    dqn_terms,
+    epsilon,
+    keep_trace,
+    polyak,
+    qrc_terms,
+    recall,
+    renew_copy,
+    select,
+    select_best,
+    store,
+    stream_q_terms,
+    td_error,
+)
+from headrace.engines.fast.kernels.scales import (
+    is_finite,
+    scale_reward,
+    stack,
+    stack_first,
+    standardise,
+    standardise_frozen,
+)
+from headrace.engines.fast.kernels.windows import augment, look, push
+from headrace.engines.fast.native import flush_denormals, peek, post, set_mode
+
+INSTRUCTIONS = (
+    standardise,
+    standardise_frozen,
+    scale_reward,
+    stack,
+    stack_first,
+    draw,
+    patches,
+    mirrored_patches,
+    product,
+    turn_over,
+    activate,
+    unactivate,
+    column_sums,
+    fold,
+    mirrored_fold,
+    join_action,
+    dense,
+    dense_back,
+    outer,
+    head,
+    head_back,
+    epsilon,
+    choose,
+    select,
+    select_best,
+    td_error,
+    dqn_terms,
+    stream_q_terms,
+    qrc_terms,
+    keep_trace,
+    cut_trace,
+    polyak,
+    renew_copy,
+    store,
+    recall,
+    look,
+    push,
+    augment,
+    trace_size,
+    follow_trace,
+    squared_norm,
+    products,
+    update,
+    decay,
+    outer_trace_size,
+    outer_squared_norm,
+    outer_products,
+    outer_update,
+    outer_decay,
+    combine,
+    cosine_loss,
+    root,
+    overshoot,
+    size_of,
+    copy,
+    add,
+    zero,
+    clear,
+    count_step,
+    tally,
+)
+(
+    SKIP,
+    STANDARDISE,
+    STANDARDISE_FROZEN,
+    SCALE_REWARD,
+    STACK,
+    STACK_FIRST,
+    DRAW,
+    PATCHES,
+    MIRRORED_PATCHES,
+    PRODUCT,
+    TURN_OVER,
+    ACTIVATE,
+    UNACTIVATE,
+    COLUMN_SUMS,
+    FOLD,
+    MIRRORED_FOLD,
+    JOIN_ACTION,
+    DENSE,
+    DENSE_BACK,
+    OUTER,
+    HEAD,
+    HEAD_BACK,
+    EPSILON,
+    CHOOSE,
+    SELECT,
+    SELECT_BEST,
+    TD_ERROR,
+    DQN_TERMS,
+    STREAM_Q_TERMS,
+    QRC_TERMS,
+    KEEP_TRACE,
+    CUT_TRACE,
+    POLYAK,
+    RENEW_COPY,
+    STORE,
+    RECALL,
+    LOOK,
+    PUSH,
+    AUGMENT,
+    TRACE_SIZE,
+    FOLLOW_TRACE,
+    SQUARED_NORM,
+    PRODUCTS,
+    UPDATE,
+    DECAY,
+    OUTER_TRACE_SIZE,
+    OUTER_SQUARED_NORM,
+    OUTER_PRODUCTS,
+    OUTER_UPDATE,
+    OUTER_DECAY,
+    COMBINE,
+    COSINE_LOSS,
+    ROOT,
+    OVERSHOOT,
+    SIZE_OF,
+    COPY,
+    ADD,
+    ZERO,
+    CLEAR,
+    COUNT_STEP,
+    TALLY,
+) = range(len(INSTRUCTIONS) + 1)
+CODES = {instruction: code for code, instruction in enumerate(INSTRUCTIONS, start=1)}
+STOPPED, ASLEEP = range(2)  # what `serve` returns
+FINE = -1  # what `carry_out` returns when all is well
+WIDTH = 26  # of a row: the code and the most operands that an instruction has
+
+
+@ordered
+def run(rows, f, s, n):
+    """Carries the rows out, one after the other. `SKIP flag count` passes `count` rows over unless the flag is set."""
+    at = 0
+    while at < rows.shape[0]:
+        a = rows[at]
+        at += 1
+        code = a[0]
+        if code == SKIP:
+            at += 0 if n[a[1]] != 0 else a[2]
+        elif code == STANDARDISE:
+            standardise(f, n, a[1], a[2], a[3], a[4], a[5])
+        elif code == STANDARDISE_FROZEN:
+            standardise_frozen(f, n, a[1], a[2], a[3], a[4], a[5])
+        elif code == SCALE_REWARD:
+            scale_reward(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == STACK:
+            stack(f, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == STACK_FIRST:
+            stack_first(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == DRAW:
+            draw(f, n, a[1], a[2], a[3], a[4])
+        elif code == PATCHES:
+            patches(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10])
+        elif code == MIRRORED_PATCHES:
+            mirrored_patches(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == PRODUCT:
+            product(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == TURN_OVER:
+            turn_over(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == ACTIVATE:
+            activate(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == UNACTIVATE:
+            unactivate(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == COLUMN_SUMS:
+            column_sums(f, a[1], a[2], a[3], a[4])
+        elif code == FOLD:
+            fold(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
+        elif code == MIRRORED_FOLD:
+            mirrored_fold(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == JOIN_ACTION:
+            join_action(f, n, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == DENSE:
+            dense(f, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == DENSE_BACK:
+            dense_back(f, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == OUTER:
+            outer(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == HEAD:
+            head(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == HEAD_BACK:
+            head_back(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == EPSILON:
+            epsilon(f, n, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == CHOOSE:
+            choose(f, n, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == SELECT:
+            select(f, n, a[1], a[2], a[3], a[4], a[5])
+        elif code == SELECT_BEST:
+            select_best(f, a[1], a[2], a[3], a[4])
+        elif code == TD_ERROR:
+            td_error(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == DQN_TERMS:
+            dqn_terms(f, a[1], a[2], a[3])
+        elif code == STREAM_Q_TERMS:
+            stream_q_terms(f, s, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == QRC_TERMS:
+            qrc_terms(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
+        elif code == KEEP_TRACE:
+            keep_trace(f, n, a[1], a[2], a[3])
+        elif code == CUT_TRACE:
+            cut_trace(n, a[1], a[2], a[3], a[4])
+        elif code == POLYAK:
+            polyak(f, a[1], a[2], a[3], a[4])
+        elif code == RENEW_COPY:
+            renew_copy(f, n, a[1], a[2], a[3], a[4], a[5])
+        elif code == STORE:
+            store(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == RECALL:
+            recall(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
+        elif code == LOOK:
+            look(
+                n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
+                a[16], a[17], a[18],
+            )  # fmt: skip
+        elif code == PUSH:
+            push(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10])
+        elif code == AUGMENT:
+            augment(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
+        elif code == TRACE_SIZE:
+            trace_size(f, s, a[1], a[2], a[3], a[4], a[5])
+        elif code == FOLLOW_TRACE:
+            follow_trace(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
+        elif code == SQUARED_NORM:
+            squared_norm(f, s, a[1], a[2], a[3])
+        elif code == PRODUCTS:
+            products(f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
+        elif code == UPDATE:
+            update(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10])
+        elif code == DECAY:
+            decay(f, s, a[1], a[2], a[3], a[4], a[5])
+        elif code == OUTER_TRACE_SIZE:
+            outer_trace_size(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
+        elif code == OUTER_SQUARED_NORM:
+            outer_squared_norm(f, s, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == OUTER_PRODUCTS:
+            outer_products(
+                f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14],
+                a[15], a[16], a[17], a[18], a[19], a[20],
+            )  # fmt: skip
+        elif code == OUTER_UPDATE:
+            outer_update(
+                f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14],
+                a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22],
+            )  # fmt: skip
+        elif code == OUTER_DECAY:
+            outer_decay(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
+        elif code == COMBINE:
+            combine(
+                f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]
+            )
+        elif code == COSINE_LOSS:
+            cosine_loss(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == ROOT:
+            root(f, s, a[1], a[2])
+        elif code == OVERSHOOT:
+            overshoot(f, s, a[1], a[2], a[3])
+        elif code == SIZE_OF:
+            size_of(f, a[1], a[2])
+        elif code == COPY:
+            copy(f, a[1], a[2], a[3])
+        elif code == ADD:
+            add(f, a[1], a[2], a[3])
+        elif code == ZERO:
+            zero(f, a[1], a[2])
+        elif code == CLEAR:
+            clear(s, a[1], a[2])
+        elif code == COUNT_STEP:
+            count_step(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == TALLY:
+            tally(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
+
+
+@entry
+def carry_out(rows, f, s, n, checked):
+    """Carries a list out. Before, the stretches (start, size) that are to be `checked` must all be finite: where one
+    is not, nothing is done and its number returned."""
+    for i in range(0, checked.size, 2):
+        if not is_finite(f, checked[i], checked[i + 1]):
+            return i // 2
+    mode = flush_denormals()
+    run(rows, f, s, n)
+    set_mode(mode)
+    return FINE
+
+
+@entry
+def fill_uniform(key0, key1, out):
+    """Uniform numbers for a key, as `jax.random.uniform` gives them."""
+    uniform(np.uint64(key0), np.uint64(key1), out)
+
+
+@entry
+def hashed(key0, key1, x0, x1):
+    """One evaluation of threefry2x32: what folds a number into a key, and what splits one."""
+    a, b = threefry(np.uint64(key0), np.uint64(key1), np.uint64(x0), np.uint64(x1))
+    return np.int64(a), np.int64(b)
+
+
+@entry
+def serve(rows, f, s, n, flags, patience):
+    """Carries the list out for every ticket that is posted, until one is negative or none has come for a while."""
+    asked, done, idle = flags.ctypes.data, flags.ctypes.data + 8, 0
+    while idle < patience:
+        ticket = peek(asked)
+        if ticket < 0:
+            return STOPPED
+        if ticket == peek(done):
+            idle += 1
+            continue
+        mode = flush_denormals()
+        run(rows, f, s, n)
+        set_mode(mode)
+        post(done, ticket)
+        idle = 0
+    return ASLEEP
+
+
+@entry
+def ask(flags, ticket):
+    """Posts a ticket."""
+    post(flags.ctypes.data, ticket)
+
+
+@entry
+def await_answer(flags):
+    """Waits until the last ticket that was posted has been served."""
+    while peek(flags.ctypes.data) != peek(flags.ctypes.data + 8):
+        pass

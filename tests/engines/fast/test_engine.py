@@ -1,0 +1,195 @@
+"""The fast engine as an object, without a second engine beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python as runtime
+
+from headrace.agents import ABLATIONS, VARIANTS, agent_named
+from headrace.engines.fast.engine import FastEngine, supports
+from headrace.engines.fast.frozen import FrozenPolicy
+from headrace.engines.reference.arrays import _names
+from headrace.engines.reference.networks import layout_of
+from headrace.engines.reference.stream import begin, make_setting
+from headrace.envs.base import TimeStep
+from headrace.errors import BadSetting, CheckpointDamaged, EnvironmentFault
+from tests.engines.fast.support import IMAGE, SMALL, VECTOR, experience, on, spec_of
+
+KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
+
+
+def engine_of(name, network=VECTOR, **settings):
+    return FastEngine(on(agent_named(name), network), spec_of(SMALL[network]), seed=3, steps=100, **settings)
+
+
+def run(engine, answers):
+    for timestep in answers:
+        engine.learn(timestep)
+    return engine.save()
+
+
+def same(a, b):
+    return [name for name in a if not np.array_equal(a[name], b[name], equal_nan=True)] == []
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
+def test_a_state_has_the_names_shapes_and_types_of_the_reference_engines(name, network):
+    agent, spec = on(agent_named(name), network), spec_of(SMALL[network])
+    layout = layout_of(agent, spec.observation_shape, spec.n_actions)
+    blank = np.zeros(spec.observation_shape, np.float32)
+    state = jax.eval_shape(lambda obs: begin(make_setting(agent, 0, 100), layout, obs), blank)
+    wanted = {k: (x.shape, x.dtype) for k, x in zip(_names("stream", state), jax.tree.leaves(state), strict=True)}
+    engine = FastEngine(agent, spec, seed=0, steps=100)
+    engine.begin(blank)
+    assert {k: (x.shape, x.dtype) for k, x in engine.save().items()} == wanted
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_stream_that_is_saved_and_restored_goes_on_to_the_bit(name):
+    first, answers = experience(SMALL[VECTOR], 60)
+    whole, saved = engine_of(name), engine_of(name)
+    whole.begin(first)
+    saved.begin(first)
+    for cut in (17, 29, 31):  # after an end, after a lost life, in the middle
+        state = run(saved, answers[saved.step : cut])
+        saved = engine_of(name)
+        saved.restore(state)
+    assert same(run(whole, answers), run(saved, answers[31:]))
+
+
+@pytest.mark.parametrize("name", ["strq", "qrc+spr+orth", "strq+spr+orth2", "dqn+replay5", "released"])
+@pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
+def test_two_threads_give_the_result_of_one_to_the_bit(name, network):
+    first, answers = experience(SMALL[network], 60)
+    states = []
+    for threads in (1, 2):
+        engine = engine_of(name, network, threads=threads)
+        engine.begin(first)
+        run(engine, answers[:20])  # saving in between changes nothing
+        states.append(run(engine, answers[20:]))
+    assert same(*states)
+
+
+def test_a_restart_learns_nothing_and_forgets_traces_and_window():
+    first, answers = experience(SMALL[VECTOR], 10)
+    engine = engine_of("qrc+spr")
+    engine.begin(first)
+    before = run(engine, answers)
+    engine.restart(first)
+    after = engine.save()
+    for name in (n for n in after if n.startswith("stream/agent/params/")):
+        np.testing.assert_array_equal(before[name], after[name])
+    assert all(not after[n].any() for n in after if "_trace" in n)
+    assert after["stream/agent/aux/window/held"] == 0
+    assert after["stream/obs_scale/count"] == before["stream/obs_scale/count"] + 1
+    assert engine.step == 10
+
+
+def test_an_episode_is_reported_when_it_ends():
+    first, answers = experience(SMALL[VECTOR], 17)
+    engine = engine_of("strq")
+    engine.begin(first)
+    ended = [engine.learn(timestep) for timestep in answers]
+    assert ended[:16] == [None] * 16
+    assert ended[16].step == 17
+    assert ended[16].length == 17
+    assert ended[16].episode_return == pytest.approx(sum(float(a.reward) for a in answers), rel=1e-5)
+
+
+def test_a_report_is_a_mean_and_begins_anew():
+    first, answers = experience(SMALL[VECTOR], 8)
+    engine = engine_of("qrc+spr")
+    engine.begin(first)
+    run(engine, answers)
+    means = engine.report()
+    assert means["reward"] == pytest.approx(np.mean([float(a.reward) for a in answers]), rel=1e-5)
+    assert means["aux_active"] == pytest.approx(4 / 8)
+    assert np.isnan(engine.report()["reward"])
+    assert engine.trouble() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"successor": np.full(SMALL[VECTOR], np.nan)}, "successor .* has nan in it"),
+        ({"reward": float("inf")}, "reward .* has inf in it"),
+        ({"successor": np.zeros(3)}, r"successor .* has shape \(3,\)"),
+        ({"successor": "what"}, "successor .* is no array of numbers"),
+        ({"reward": None}, "reward"),
+    ],
+)
+def test_an_answer_that_nothing_can_be_learnt_from_changes_nothing(change, what):
+    first, answers = experience(SMALL[VECTOR], 3)
+    engine = engine_of("strq")
+    engine.begin(first)
+    before = run(engine, answers[:2])
+    with pytest.raises(EnvironmentFault, match=what):
+        engine.learn(answers[2]._replace(**change))
+    assert same(before, engine.save())
+    engine.learn(answers[2])
+
+
+def test_what_cannot_be_run_is_told_why():
+    assert supports(agent_named("qrc+curl"), (10, 10, 4)) == "it does not know Curl"
+    assert supports(agent_named("qrc+spr+orth"), (10, 10, 4)) is None
+    with pytest.raises(BadSetting, match="1 or 2 threads, got 3"):
+        engine_of("strq", threads=3)
+
+
+def test_a_state_of_another_agent_is_refused_whole():
+    first, _ = experience(SMALL[VECTOR], 3)
+    engine, other = engine_of("qrc"), engine_of("strq")
+    engine.begin(first)
+    other.begin(first)
+    with pytest.raises(CheckpointDamaged, match="it has no array stream/agent/params/h_encoder"):
+        engine.restore(other.save())
+
+
+def test_the_frozen_policy_chooses_the_best_action_and_knows_latents():
+    first, answers = experience(SMALL[IMAGE], 30)
+    engine = engine_of("strq+spr", IMAGE)
+    engine.begin(first)
+    state = run(engine, answers)
+    agent, spec = on(agent_named("strq+spr"), IMAGE), spec_of(SMALL[IMAGE])
+    policy = FrozenPolicy(agent, spec, state, eps=0.0, seed=1)
+    assert len({policy(answers[0].obs) for _ in range(5)}) == 1
+    assert policy.latent(answers[0].obs).shape == (3 * 5 * 5,)
+    random = FrozenPolicy(agent, spec, state, eps=1.0, seed=1)
+    assert {random(first) for _ in range(60)} == {0, 1, 2}
+
+
+def test_no_memory_is_allocated_by_a_step():
+    first, answers = experience(SMALL[IMAGE], 60)
+    engine = engine_of("qrc+spr+orth", IMAGE)
+    engine.begin(first)
+    run(engine, answers[:20])
+    runtime.memsys_enable_stats()
+    try:
+        before = runtime.memsys_get_stats_alloc()
+        for timestep in answers[20:]:
+            engine.learn(timestep)
+        assert runtime.memsys_get_stats_alloc() == before
+    finally:
+        runtime.memsys_disable_stats()
+
+
+def test_no_jax_is_loaded():
+    code = (
+        "import sys, headrace.engines.fast.engine, headrace.engines.fast.frozen;"
+        "sys.exit(any(name in sys.modules for name in ('jax', 'jaxlib', 'headrace.engines.reference')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_timestep_of_plain_numbers_is_taken():
+    first, _ = experience(SMALL[VECTOR], 1)
+    engine = engine_of("strq")
+    engine.begin(first)
+    engine.learn(TimeStep([0, 1, 2, 3], [0, 1, 2, 3], 1, False, False, False))
+    assert engine.step == 1

@@ -1,0 +1,150 @@
+"""Every step's new state is the reference engine's: two independent derivations of the same agents.
+
+The usual run holds a few agents to it on small networks; the whole table (all agents, all shapes) is a long run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headrace.agents import ABLATIONS, VARIANTS, BySuite, agent_named
+from headrace.envs.base import TimeStep
+from tests.engines.fast.support import (
+    IMAGE,
+    SMALL,
+    SUITES,
+    VECTOR,
+    engines,
+    experience,
+    on,
+    relative_error,
+    spec_of,
+    worst_error,
+)
+
+STEP_TOLERANCE = 1e-5
+FREE_TOLERANCE = 1e-3
+# Metrics that are differences of nearly equal numbers: a cosine near 0, or a norm of what a projection left.
+LOOSE = ("cosine_before_orth", "cosine_before_orth2", "aux_update_norm")
+
+USUAL = [("qrc+spr+orth", IMAGE), ("strq+spr+orth2", VECTOR), ("dqn+spr", VECTOR), ("qrc", VECTOR), ("strq", VECTOR)]
+KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
+
+
+def parity(agent, spec, steps, tolerance=STEP_TOLERANCE):
+    """Runs both side by side, the fast engine put into the reference's state before every step."""
+    reference, fast = engines(agent, spec)
+    first, answers = experience(spec.frame_shape, steps)
+    reference.begin(first)
+    fast.begin(first)
+    compare(fast.save(), reference.save(), tolerance, "the beginning")
+    for t, timestep in enumerate(answers):
+        fast.restore(reference.save())
+        reference.learn(timestep)
+        fast.learn(timestep)
+        compare(fast.save(), reference.save(), tolerance, f"step {t}")
+
+
+def compare(got, wanted, tolerance, when):
+    strict = {name: array for name, array in wanted.items() if not name.endswith(LOOSE)}
+    error, name = worst_error({name: got[name] for name in strict}, strict)
+    assert error <= tolerance, f"{name} differs by {error:.1e} at {when}"
+    for name in wanted.keys() - strict.keys():
+        np.testing.assert_allclose(got[name], wanted[name], rtol=1e-3, atol=1e-4, err_msg=f"{name} at {when}")
+
+
+@pytest.mark.parametrize(("name", "network"), USUAL)
+def test_a_step_gives_the_state_of_the_reference_engine(name, network):
+    # Biases of a small layer are sums that nearly cancel: their last digits are neither engine's to be sure of.
+    parity(on(agent_named(name), network), spec_of(SMALL[network]), 40, tolerance=5e-5)
+
+
+def test_frames_are_standardised_and_then_stacked():
+    shape = (*SMALL[IMAGE][:2], 4)
+    parity(on(agent_named("strq"), IMAGE), spec_of(shape, frames=2), 20, tolerance=5e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_agent_and_switch_on_small_networks(name, network):
+    parity(on(agent_named(name), network), spec_of(SMALL[network]), 60, tolerance=5e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_nine_variants_on_every_suite(name, suite):
+    steps = 300 if suite in ("minatar", "vector") else 40
+    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), steps)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_thousand_steps_on_its_own_stay_near_the_reference(name):
+    agent, spec = on(agent_named(name), BySuite()), spec_of(SUITES["vector"])
+    reference, fast = engines(agent, spec)
+    first, answers = experience(spec.frame_shape, 1000)
+    reference.begin(first)
+    fast.begin(first)
+    for timestep in answers:
+        reference.learn(timestep)
+        fast.learn(timestep)
+    wanted, got = reference.save(), fast.save()
+    for key in (k for k in wanted if k.startswith("stream/agent/params/") and k.endswith("/w")):
+        assert relative_error(got[key], wanted[key]) <= FREE_TOLERANCE, key
+
+
+# input that is numerically bad --------------------------------------------------------------------------------------
+
+
+def fed(name, network, answers, first):
+    agent, spec = on(agent_named(name), network), spec_of(SMALL[network])
+    reference, fast = engines(agent, spec)
+    reference.begin(first)
+    fast.begin(first)
+    for t, answer in enumerate(answers):
+        yield t, reference, fast, answer
+
+
+def answer(obs, reward, terminated=False):
+    flags = (np.bool_(terminated), np.bool_(False), np.bool_(terminated))
+    return TimeStep(obs, obs, np.float32(reward), *flags)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.5, 1e-40, 1e30])
+@pytest.mark.parametrize("name", ["strq", "qrc"])
+def test_an_observation_that_never_changes(name, value):
+    """It standardises to zero: every layer's input has zero norm, every value is equal, the best action is shared."""
+    obs = np.full(SMALL[VECTOR], value, np.float32)
+    for t, reference, fast, step in fed(name, VECTOR, [answer(obs, 1.0, t % 5 == 4) for t in range(12)], obs):
+        fast.restore(reference.save())
+        reference.learn(step)
+        fast.learn(step)
+        compare(fast.save(), reference.save(), 5e-5, f"step {t}")
+
+
+@pytest.mark.parametrize("name", ["strq", "qrc"])
+def test_denormal_rewards_and_observations_count_as_zero(name):
+    random = np.random.default_rng(0)
+    tiny = [(random.random(SMALL[VECTOR]) * 1e-39).astype(np.float32) for _ in range(12)]
+    for t, reference, fast, step in fed(name, VECTOR, [answer(obs, 1e-40) for obs in tiny], tiny[0]):
+        fast.restore(reference.save())
+        reference.learn(step)
+        fast.learn(step)
+        got, wanted = fast.save(), reference.save()
+        for key in (k for k in wanted if k.startswith("stream/agent/params/")):
+            np.testing.assert_allclose(got[key], wanted[key], rtol=1e-4, atol=1e-6, err_msg=f"{key} at {t}")
+
+
+@pytest.mark.parametrize("name", ["strq", "qrc"])
+def test_a_divergence_is_noticed_at_the_same_step_in_the_same_quantity(name):
+    from headrace.engines.reference.stream import trouble_in
+
+    first, answers = experience(SMALL[VECTOR], 12)
+    broken = [a._replace(reward=np.float32(3e38)) if t >= 6 else a for t, a in enumerate(answers)]
+    for _, reference, fast, step in fed(name, VECTOR, broken, first):
+        reference.learn(step)
+        fast.learn(step)
+        assert fast.trouble() == trouble_in(reference.state.tally)
