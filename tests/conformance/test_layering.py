@@ -20,7 +20,10 @@ FILES = {
 }
 
 # What the files of a run are written and read with: it serves analyses that have no engine.
-RECORDS = ("checkpoints", "claim", "curve", "files", "manifest", "safetensors_io", "sinks", "store", "tables")
+RECORDS = (
+    "checkpoints", "claim", "curve", "files", "footprint", "manifest", "safetensors_io", "sinks", "snapshots", "store",
+    "tables",
+)  # fmt: skip
 
 # A package or module, and all that it may import of headrace. Files that are not named here may import all but `cli`.
 MAY_IMPORT = {
@@ -32,6 +35,8 @@ MAY_IMPORT = {
     "stream": ("envs.base", "errors"),
     "engines": ("engines", "agents", "part", "errors", "envs.base", "normalize", "stream"),
     **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
+    # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
+    "analysis": (*RECORDS, "analysis", "agents", "envs", "part", "errors", "normalize", "run", "evaluation"),
 }
 
 
@@ -70,6 +75,14 @@ def test_agents_and_records_import_no_jax(layer):
     frameworks = {"jax", "jaxlib"} | ({"numpy"} if layer in ("agents", "part", "errors") else set())
     for name in (n for n in FILES if inside(n, layer)):
         assert {i.split(".")[0] for i in imports(name)} & frameworks == set(), name
+
+
+@pytest.mark.parametrize(("engine", "others"), [("fast", ("reference", "jax")), ("reference", ("fast", "numba"))])
+def test_neither_engine_knows_the_other(engine, others):
+    mine = [n for n in FILES if inside(n, f"engines.{engine}")]
+    assert mine
+    for name in mine:
+        assert not [i for i in imports(name) if inside(i, f"engines.{others[0]}") or i.split(".")[0] == others[1]], name
 
 
 def test_only_the_entry_point_imports_the_command_line():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -27,15 +28,47 @@ class TimeStep(NamedTuple):
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What an agent must know of an environment before the first step."""
+    """What an agent must know of an environment before the first step.
+
+    An environment shows one frame a step. Where `frames` is more than 1, the stream stacks that many of an episode's
+    latest frames along the last axis, each standardised when it was new; `observation_shape` is that of the stack.
+    """
 
     name: str
-    observation_shape: tuple[int, ...]
+    observation_shape: tuple[int, ...]  # of what the agent sees
     actions: tuple[str, ...]  # names of the actions, in the order of their numbers
+    frames: int = 1  # stacked in one observation, the newest last
+    dtype: str = "float32"  # of what the environment shows
+    low: float = -math.inf  # the least and the greatest number in it
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.frames < 1 or self.observation_shape[-1] % self.frames:
+            raise ValueError(f"{self.observation_shape} is no stack of {self.frames} frames along the last axis")
 
     @property
     def n_actions(self) -> int:
         return len(self.actions)
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """The shape of what the environment shows at one step."""
+        return one_frame(self.observation_shape, self.frames)
+
+
+def one_frame(observation_shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
+    """The shape of each of the frames that make up an observation."""
+    return *observation_shape[:-1], observation_shape[-1] // frames
+
+
+def check_action(spec: EnvSpec, action: int) -> None:
+    if not 0 <= action < spec.n_actions:
+        raise ValueError(f"{spec.name} has actions 0..{spec.n_actions - 1}, got {action}")
+
+
+def check_saved(spec: EnvSpec, saved: dict[str, Any]) -> None:
+    if saved["env"] != spec.name:
+        raise ValueError(f"the saved state is of {saved['env']}, this environment is {spec.name}")
 
 
 class HostEnv(Protocol):
@@ -49,8 +82,8 @@ class HostEnv(Protocol):
     def step(self, action: int) -> TimeStep:
         """Takes the action; where the episode ends, a new one is begun at once and its first observation returned."""
 
-    def save(self) -> dict[str, Any]:
-        """All of the environment's state as a JSON-serialisable dict."""
+    def save(self) -> dict[str, Any] | None:
+        """All of the environment's state as a JSON-serialisable dict; None where it cannot be saved."""
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Makes the environment what it was when `save` was called."""

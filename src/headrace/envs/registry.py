@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-
-from headrace.envs.base import CompiledEnv, HostEnv
+from headrace.envs import atari, octax
+from headrace.envs.base import CompiledEnv, EnvSpec, HostEnv
+from headrace.envs.gym import GymRules
+from headrace.envs.hosted import Hosted
 from headrace.envs.minatar import GAMES
-from headrace.errors import BadSetting, HeadraceError, unknown
+from headrace.envs.octax import OctaxRules
+from headrace.envs.probe import PUZZLES, Probe, ProbeRules
+from headrace.errors import BadSetting, HeadraceError, UnknownName, unknown
 from headrace.part import Part, differences, to_json, within
+
+__all__ = ["FAMILIES", "FORMS", "SETS", "Environment", "Family", "Hosted", "environment", "make", "matching", "names"]
 
 FORMS = ("compiled", "host")
 
@@ -27,14 +33,24 @@ class MinAtarRules(Part):
 
 
 @dataclass(frozen=True)
-class Family:
-    """Environments that share rules and come in the same forms."""
+class Form:
+    """One way to run an environment: what makes it, the packages that it needs, and the extra that installs them."""
 
-    members: tuple[str, ...]
+    make: Callable[[str, Any], Any]
+    packages: tuple[str, ...] = ()
+    extra: str = ""
+
+    def missing(self) -> list[str]:
+        return [name for name in self.packages if find_spec(name) is None]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Environments that share rules and come in the same forms, the usual form first."""
+
+    members: tuple[str, ...]  # none where any name may be one
     rules: Part
-    compiled: Callable[[str, Any], CompiledEnv]
-    host: Callable[[str, Any], HostEnv]
-    host_package: str
+    forms: Mapping[str, Form]
     about: str
 
 
@@ -50,15 +66,75 @@ def _package_minatar(game: str, rules: MinAtarRules) -> HostEnv:
     return PackageMinAtar(game, rules.sticky, bool(rules.ramping))
 
 
+def _atari(game: str, rules: atari.AtariRules) -> HostEnv:
+    from headrace.envs.atari.game import AtariGame
+
+    return AtariGame(game, rules)
+
+
+def _compiled_octax(game: str, rules: OctaxRules) -> CompiledEnv:
+    from headrace.envs.octax.game import CompiledOctax
+
+    return CompiledOctax(game, rules)
+
+
+def _hosted_octax(game: str, rules: OctaxRules) -> HostEnv:
+    return Hosted(_shared(_compiled_octax, game, rules))
+
+
+def _probe(name: str, rules: ProbeRules) -> CompiledEnv:
+    return Probe(name)
+
+
+def _hosted_probe(name: str, rules: ProbeRules) -> HostEnv:
+    return Hosted(_shared(_probe, name, rules))
+
+
+def _gymnasium(name: str, rules: GymRules) -> HostEnv:
+    from headrace.envs.gym.env import GymEnv
+
+    return GymEnv(name, rules)
+
+
+_OCTAX = ("octax", "cv2", "PIL")
+
 FAMILIES: dict[str, Family] = {
     "minatar": Family(
         members=GAMES,
         rules=MinAtarRules(),
-        compiled=_compiled_minatar,
-        host=_package_minatar,
-        host_package="minatar",
+        forms={"compiled": Form(_compiled_minatar), "host": Form(_package_minatar, ("minatar",), "minatar")},
         about="MinAtar: compiled (written in JAX) or host (the minatar package)",
     ),
+    "atari": Family(
+        members=atari.GAMES,
+        rules=atari.AtariRules(),
+        forms={"host": Form(_atari, ("ale_py",), "atari")},
+        about="Atari 2600: the emulator of the ale-py package",
+    ),
+    "octax": Family(
+        members=octax.GAMES,
+        rules=OctaxRules(),
+        forms={"compiled": Form(_compiled_octax, _OCTAX, "octax"), "host": Form(_hosted_octax, _OCTAX, "octax")},
+        about="Octax: CHIP-8 games of the octax package, compiled or one step at a time",
+    ),
+    "probe": Family(
+        members=tuple(PUZZLES),
+        rules=ProbeRules(),
+        forms={"compiled": Form(_probe), "host": Form(_hosted_probe)},
+        about="tiny environments whose values are known",
+    ),
+    "gym": Family(
+        members=(),
+        rules=GymRules(),
+        forms={"host": Form(_gymnasium, ("gymnasium",), "gym")},
+        about="any registered Gymnasium environment with discrete actions: gym/ID",
+    ),
+}
+
+# Names for the paper's choices, to be used in patterns: `atari26/*` are 26 of the games of `atari/*`.
+SETS: dict[str, tuple[str, ...]] = {
+    "atari26": tuple(f"atari/{game}" for game in atari.PAPER_GAMES),
+    "octax8": tuple(f"octax/{game}" for game in octax.PAPER_GAMES),
 }
 
 
@@ -79,23 +155,52 @@ class Environment:
         """The name, and the rules that are not the usual ones."""
         return " ".join([self.name, *differences(self.rules, self._place[0].rules)])
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms that it comes in, the usual one first."""
+        return tuple(self._place[0].forms)
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether its usual form takes no package of others."""
+        return not self._usual.packages
+
+    @property
+    def install(self) -> str:
+        """What has to be installed before its usual form can be used; empty where nothing has."""
+        return f"headrace[{self._usual.extra}]" if self._usual.missing() else ""
+
+    @property
+    def _usual(self) -> Form:
+        return self._place[0].forms[self.forms[0]]
+
     def identity(self) -> dict[str, Any]:
         return {"name": self.name, "rules": to_json(self.rules)}
 
+    def spec(self) -> EnvSpec:
+        return self.compiled().spec if self.forms[0] == "compiled" else self.host().spec
+
     def compiled(self) -> CompiledEnv:
         """The environment as pure JAX functions: one object for equal values, so that its programs compile once."""
-        family, member = self._place
-        return _shared(family.compiled, member, self.rules)
+        return _shared(self._form("compiled").make, self._place[1], self.rules)
 
     def host(self) -> HostEnv:
-        """The environment as Python steps it: the original package."""
-        family, member = self._place
-        if find_spec(family.host_package) is None:
+        """The environment as Python steps it."""
+        return self._form("host").make(self._place[1], self.rules)
+
+    def _form(self, name: str) -> Form:
+        forms = self._place[0].forms
+        if name not in forms:
+            raise BadSetting(f"{self.name} has no {name} form: it runs as {' or '.join(forms)} only")
+        form = forms[name]
+        if missing := form.missing():
+            way = "on the host" if name == "host" else "compiled"
+            others = " (or use the compiled form)" if name == "host" and self.forms[0] == "compiled" else ""
             raise HeadraceError(
-                f"{self.name} on the host needs the {family.host_package} package: "
-                f"pip install 'headrace[{family.host_package}]' (or use the compiled form)"
+                f"{self.name} {way} needs the {' and '.join(missing)} package: "
+                f"pip install 'headrace[{form.extra}]'{others}"
             )
-        return family.host(member, self.rules)
+        return form
 
 
 @cache
@@ -104,14 +209,35 @@ def _shared(compiled: Callable[[str, Any], CompiledEnv], member: str, rules: Par
 
 
 def names() -> list[str]:
+    """The environments that have a name of their own; any `gym/ID` is one too."""
     return [f"{family}/{member}" for family, found in FAMILIES.items() for member in found.members]
 
 
 def environment(name: str) -> Environment:
     """The environment of that name with its usual rules."""
-    if name not in names():
+    family, _, member = name.partition("/")
+    found = FAMILIES.get(family)
+    if found is None or not (member in found.members or (member and not found.members)):
         raise unknown("environment", name, names())
-    return Environment(name, FAMILIES[name.partition("/")[0]].rules)
+    return Environment(name, found.rules)
+
+
+def matching(word: str) -> list[str]:
+    """The names that a word stands for: itself, or all that a pattern such as `minatar/*` or `atari26/*` matches."""
+    if not any(sign in word for sign in "*?"):
+        return [environment(word).name]
+    family, _, pattern = word.partition("/")
+    inside = [name for name in SETS.get(family, ()) if fnmatchcase(name.partition("/")[2], pattern)]
+    found = inside or [name for name in names() if fnmatchcase(name, word)]
+    if not found:
+        raise UnknownName(f"an empty grid: no environment matches {word!r}. Patterns are such as {_patterns()}.")
+    return found
+
+
+def _patterns() -> str:
+    return ", ".join(
+        [*(f"{family}/*" for family, found in FAMILIES.items() if found.members), *(f"{s}/*" for s in SETS)]
+    )
 
 
 def make(name: str, form: str = "host") -> Any:
@@ -120,38 +246,3 @@ def make(name: str, form: str = "host") -> Any:
         raise BadSetting(f"an environment's form is {' or '.join(FORMS)}, got {form!r}")
     found = environment(name)
     return found.compiled() if form == "compiled" else found.host()
-
-
-@cache
-def _programs() -> tuple[Callable[..., Any], ...]:
-    """Making a key, starting and stepping; the latter two are compiled once for each environment."""
-    import jax
-
-    def init(env: CompiledEnv, key: Any) -> Any:
-        return env.init(key)
-
-    def step(env: CompiledEnv, state: Any, action: Any, key: Any, count: Any) -> Any:
-        return env.step(state, action, jax.random.fold_in(key, count))
-
-    return jax.random.key, jax.jit(init, static_argnums=0), jax.jit(step, static_argnums=0)
-
-
-class Hosted:
-    """A compiled environment stepped from Python, one step at a time."""
-
-    def __init__(self, env: CompiledEnv) -> None:
-        self._env, self.spec = env, env.spec
-        self._make_key, self._init, self._step = _programs()
-
-    def reset(self, seed: int) -> np.ndarray:
-        self._key, self._taken = self._make_key(seed), 0
-        self._state, obs = self._init(self._env, self._key)
-        return np.asarray(obs)
-
-    def step(self, action: int) -> Any:
-        self._taken += 1
-        self._state, timestep = self._step(self._env, self._state, np.int32(action), self._key, self._taken)
-        return type(timestep)(*(np.asarray(x) for x in timestep))
-
-    def render(self) -> np.ndarray:
-        return self._env.render(self._state)

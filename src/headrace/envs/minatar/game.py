@@ -37,7 +37,7 @@ class CompiledMinAtar:
         self.sticky = sticky
         self.ramping = ramping
         names = tuple(ACTION_NAMES[action] for action in self.rules.ACTIONS)
-        self.spec = EnvSpec(f"minatar/{game}", (10, 10, self.rules.CHANNELS), names)
+        self.spec = EnvSpec(f"minatar/{game}", (10, 10, self.rules.CHANNELS), names, low=0, high=1)
 
     def init(self, key: Any) -> tuple[GameState, jax.Array]:
         game = self.rules.reset(self.rules.draw(key))

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.envs.base import EnvSpec, TimeStep
+from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 from headrace.envs.minatar import ACTION_NAMES, check_settings, render_board
+from headrace.envs.packing import pack, unpack
 
 
 class PackageMinAtar:
@@ -22,7 +23,7 @@ class PackageMinAtar:
         self.sticky = sticky
         self.actions = self.game.minimal_action_set()
         names = tuple(ACTION_NAMES[action] for action in self.actions)
-        self.spec = EnvSpec(f"minatar/{game}", tuple(self.game.state_shape()), names)
+        self.spec = EnvSpec(f"minatar/{game}", tuple(self.game.state_shape()), names, low=0, high=1)
         self.reset(seed)
 
     def reset(self, seed: int) -> np.ndarray:
@@ -32,8 +33,7 @@ class PackageMinAtar:
         return self._observe()
 
     def step(self, action: int) -> TimeStep:
-        if not 0 <= action < len(self.actions):
-            raise ValueError(f"{self.spec.name} has actions 0..{len(self.actions) - 1}, got {action}")
+        check_action(self.spec, action)
         repeated = self.game.random.rand() < self.sticky
         self.last_action = self.last_action if repeated else self.actions[action]
         reward, terminated = self.game.act(self.last_action)
@@ -44,16 +44,15 @@ class PackageMinAtar:
         return TimeStep(obs, successor, float(reward), bool(terminated), truncated=False, last=bool(terminated))
 
     def save(self) -> dict[str, Any]:
-        attributes = {name: _pack(value) for name, value in vars(self.game).items()}
+        attributes = {name: pack(value) for name, value in vars(self.game).items()}
         return {"env": self.spec.name, "sticky": self.sticky, "last_action": self.last_action, "game": attributes}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        if saved["env"] != self.spec.name:
-            raise ValueError(f"the saved state is of {saved['env']}, this environment is {self.spec.name}")
+        check_saved(self.spec, saved)
         self.sticky = saved["sticky"]
         self.last_action = saved["last_action"]
         vars(self.game).clear()
-        vars(self.game).update({name: _unpack(value) for name, value in saved["game"].items()})
+        vars(self.game).update({name: unpack(value) for name, value in saved["game"].items()})
 
     def render(self) -> np.ndarray:
         return render_board(self.game.state())
@@ -78,35 +77,3 @@ def _load(game: str) -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def _pack(value: Any) -> Any:
-    """`value` as JSON can hold it; what JSON has no form for becomes a dict that names its kind."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case np.ndarray() | np.generic():
-            return {"kind": "numpy", "dtype": value.dtype.str, "scalar": value.ndim == 0, "values": value.tolist()}
-        case np.random.RandomState():
-            return {"kind": "random", "state": [_pack(part) for part in value.get_state(legacy=True)]}
-        case dict():
-            return {"kind": "dict", "items": [[_pack(key), _pack(item)] for key, item in value.items()]}
-        case list():
-            return [_pack(item) for item in value]
-    raise TypeError(f"cannot save a {type(value).__name__} of the game's state: {value!r}")
-
-
-def _unpack(packed: Any) -> Any:
-    match packed:
-        case {"kind": "numpy", "dtype": dtype, "scalar": scalar, "values": values}:
-            array = np.array(values, dtype=dtype)
-            return array[()] if scalar else array
-        case {"kind": "random", "state": state}:
-            random = np.random.RandomState()
-            random.set_state(tuple(_unpack(part) for part in state))
-            return random
-        case {"kind": "dict", "items": items}:
-            return {_unpack(key): _unpack(item) for key, item in items}
-        case list():
-            return [_unpack(item) for item in packed]
-    return packed

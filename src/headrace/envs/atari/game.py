@@ -1,0 +1,121 @@
+"""An Atari game as a host environment: one grey frame of 84 x 84 a step, of which the stream stacks four."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any
+
+import numpy as np
+from ale_py import Action, ALEInterface, ALEState, LoggerMode, roms
+
+from headrace.envs.atari import GAMES, AtariRules, LivesIgnored
+from headrace.envs.atari.resize import Shrink
+from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
+
+SIZE = (84, 84)
+STACK = 4  # frames in an observation
+SKIP = 4  # emulator frames that an action lasts
+
+
+class AtariGame:
+    """A game in the emulator; the agent's actions are numbers into its minimal action set."""
+
+    def __init__(self, game: str, rules: AtariRules | None = None) -> None:
+        rom = roms.get_rom_path(game) if game in GAMES else None
+        if rom is None:
+            raise ValueError(f"unknown Atari game {game!r}")
+        self.rules, self._rom = rules or AtariRules(), rom
+        self._load(seed=0)
+        self._actions = self._emulator.getMinimalActionSet()
+        screen = self._emulator.getScreenDims()
+        self._screens = np.zeros((2, *screen), np.uint8)  # the last two frames
+        self._shrink = Shrink(screen, SIZE)
+        names = tuple(action.name.lower() for action in self._actions)
+        self.spec = EnvSpec(f"atari/{game}", (*SIZE, STACK), names, frames=STACK, dtype="uint8", low=0, high=255)
+        self._random, self._lives = np.random.default_rng(0), 0
+
+    def reset(self, seed: int) -> np.ndarray:
+        self._load(seed)
+        self._random = np.random.default_rng(seed)
+        return self._new_game()
+
+    def step(self, action: int) -> TimeStep:
+        check_action(self.spec, action)
+        reward = self._play(self._actions[action], SKIP)
+        over, successor = self._over(), self._frame()
+        truncated = not over and self._emulator.getEpisodeFrameNumber() >= self.rules.max_frames
+        terminated = over or self._life_ended()
+        last = over or truncated
+        obs = self._new_game() if last else successor
+        return TimeStep(obs, successor, float(reward), terminated, truncated, last)
+
+    def save(self) -> dict[str, Any]:
+        emulator = self._emulator.cloneState(include_rng=True).serialize()
+        return {
+            "env": self.spec.name,
+            "emulator": b64encode(emulator).decode(),
+            "random": self._random.bit_generator.state,
+            "lives": self._lives,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Makes the game what it was; its picture is drawn anew at the next step, as the emulator does not keep it."""
+        check_saved(self.spec, saved)
+        # Until it has played a frame, an emulator keeps something of its start: Q*bert would go on differently.
+        self._emulator.act(Action.NOOP)
+        self._emulator.restoreState(ALEState(b64decode(saved["emulator"])))
+        self._random.bit_generator.state = saved["random"]
+        self._lives = saved["lives"]
+
+    def render(self) -> np.ndarray:
+        return self._emulator.getScreenRGB()
+
+    def _load(self, seed: int) -> None:
+        """A fresh emulator, whose own random numbers (for sticky actions) follow from the seed."""
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self._emulator = ALEInterface()
+        self._emulator.setInt("random_seed", seed)
+        self._emulator.setFloat("repeat_action_probability", self.rules.sticky)
+        self._emulator.loadROM(self._rom)
+
+    def _new_game(self) -> np.ndarray:
+        """Begins a game: some idle frames, then FIRE where there is such an action, as many games wait for it."""
+        idle = int(self._random.integers(1, self.rules.noops + 1)) if self.rules.noops else 0
+        self._emulator.reset_game()
+        self._show_alone()
+        self._play(Action.NOOP, idle)
+        if Action.FIRE in self._actions:
+            self._play(Action.FIRE, SKIP)
+        if self._over():
+            return self._new_game()
+        self._lives = self._emulator.lives()
+        return self._frame()
+
+    def _play(self, action: Action, frames: int) -> int:
+        """The action for that many frames, or fewer where the game ends; the reward. Leaves the last two on screen."""
+        reward = 0
+        for left in reversed(range(frames)):
+            reward += self._emulator.act(action)
+            if left < 2:
+                self._emulator.getScreenGrayscale(self._screens[left])
+            if self._over():
+                if left > 0:  # the frame before this one was not looked at
+                    self._show_alone()
+                break
+        return reward
+
+    def _show_alone(self) -> None:
+        self._emulator.getScreenGrayscale(self._screens[0])
+        self._screens[1] = self._screens[0]
+
+    def _frame(self) -> np.ndarray:
+        """The brighter of the last two frames, pixel by pixel: objects that flicker are drawn in every second one."""
+        return self._shrink(np.maximum(*self._screens))[..., None]
+
+    def _over(self) -> bool:
+        return self._emulator.game_over(with_truncation=False)
+
+    def _life_ended(self) -> bool:
+        """Whether a life was lost since the last step and learning takes that for the end."""
+        before, self._lives = self._lives, self._emulator.lives()
+        return self._lives < before and not isinstance(self.rules.lives, LivesIgnored)

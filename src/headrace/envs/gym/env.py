@@ -1,0 +1,133 @@
+"""A Gymnasium environment as a host environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.spaces import Box, Discrete
+
+from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
+from headrace.envs.gym import IMPORTS, GymRules
+from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
+from headrace.errors import BadSetting, HeadraceError, unknown
+
+
+class GymEnv:
+    """The environment with its own wrappers and its own time limit; images without a channel axis are given one."""
+
+    def __init__(self, name: str, rules: GymRules | None = None) -> None:
+        self._env = _made(name)
+        box, actions = _box(name, self._env.observation_space), self._env.action_space
+        if not isinstance(actions, Discrete):
+            raise BadSetting(f"gym/{name} has the actions {actions}: only a Discrete action space can be learnt here")
+        shape = (*box.shape, 1) if len(box.shape) == 2 else box.shape  # channels last
+        stack = (rules or GymRules()).frames
+        dtype = "uint8" if box.dtype in (np.uint8, np.bool_) else "float32"
+        self._first_action, self._frame, self._dtype = int(actions.start), shape, np.dtype(dtype)
+        self.spec = EnvSpec(
+            name=f"gym/{name}",
+            observation_shape=(*shape[:-1], shape[-1] * stack),
+            actions=tuple(str(action) for action in range(int(actions.n))),
+            frames=stack,
+            dtype=dtype,
+            low=float(box.low.min()),
+            high=float(box.high.max()),
+        )
+
+    def reset(self, seed: int) -> np.ndarray:
+        return self._seen(self._env.reset(seed=seed)[0])
+
+    def step(self, action: int) -> TimeStep:
+        check_action(self.spec, action)
+        raw, reward, terminated, truncated, _ = self._env.step(self._first_action + action)
+        successor, last = self._seen(raw), bool(terminated or truncated)
+        obs = self._seen(self._env.reset()[0]) if last else successor
+        return TimeStep(obs, successor, float(reward), bool(terminated), bool(truncated), last)
+
+    def save(self) -> dict[str, Any] | None:
+        """All of the environment's state where that is made of plain values, None where it is not."""
+        with suppress(CannotSave):
+            return {"env": self.spec.name, "layers": save_layers(self._env)}
+        return None
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        check_saved(self.spec, saved)
+        restore_layers(self._env, saved["layers"])
+
+    def render(self) -> np.ndarray:
+        try:
+            picture = self._env.render() if self._env.render_mode == "rgb_array" else None
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise HeadraceError(f"{self.spec.name} cannot be drawn: {error}") from error
+        if picture is None:
+            raise HeadraceError(f"{self.spec.name} cannot be drawn: it has no render mode rgb_array")
+        return np.asarray(picture, np.uint8)
+
+    def _seen(self, raw: Any) -> np.ndarray:
+        """A copy, since an environment may go on writing into what it returned."""
+        found = np.array(raw, self._dtype)
+        return found[..., None] if found.shape == self._frame[:-1] and len(self._frame) == 3 else found
+
+
+def _made(name: str) -> gymnasium.Env:
+    _import_users_modules()
+    try:
+        wanted = gymnasium.spec(_imported(name))
+        return gymnasium.make(wanted, disable_env_checker=True, **_drawing(wanted))
+    except gymnasium.error.UnregisteredEnv as error:
+        remedy = " Environments of your own are registered by a module: --import my_package."
+        raise HeadraceError(f"{unknown('environment', f'gym/{name}', _registered())}{remedy}") from error
+    except (gymnasium.error.Error, ImportError) as error:
+        raise HeadraceError(f"gym/{name} cannot be made: {error}") from error
+
+
+def _registered() -> list[str]:
+    return [f"gym/{name}" for name in gymnasium.registry]
+
+
+def _import_users_modules() -> None:
+    """Those that `--import` named, in this process or in the one that started it."""
+    for module in filter(None, os.environ.get(IMPORTS, "").split(",")):
+        _import(module)
+
+
+def _import(module: str) -> None:
+    here = os.getcwd()
+    if here not in sys.path:  # a module beside the user, as `python -m` would find it
+        sys.path.insert(0, here)
+    try:
+        import_module(module)
+    except Exception as error:
+        raise HeadraceError(f"cannot import {module}: {type(error).__name__}: {error}") from error
+
+
+def _imported(name: str) -> str:
+    """The id in `ID` or `module:ID`, the module having been imported."""
+    module, _, wanted = name.rpartition(":")
+    if module:
+        _import(module)
+    return wanted
+
+
+def _drawing(spec: Any) -> dict[str, Any]:
+    """The render mode that gives pictures, where there is one: it costs nothing until a picture is asked for."""
+    maker = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    modes = getattr(maker, "metadata", {}).get("render_modes", [])
+    return {"render_mode": "rgb_array"} if "rgb_array" in modes and "render_mode" not in spec.kwargs else {}
+
+
+def _box(name: str, space: gymnasium.Space) -> Box:
+    """The space as one that can be learnt from."""
+    if not isinstance(space, Box) or len(space.shape) not in (1, 2, 3) or 0 in space.shape:
+        raise BadSetting(
+            f"gym/{name} shows {space}: only a Box can be learnt from, a vector (n), an image (height, width) or "
+            "(height, width, channels). gymnasium.wrappers.FlattenObservation makes a vector of most other spaces"
+        )
+    return space

@@ -1,0 +1,97 @@
+"""Saving a Gymnasium environment that was not made to be saved: its attributes, where they are plain values.
+
+Gymnasium has no way to save an environment. One whose attributes are numbers, strings, arrays, random generators and
+containers of these is all there when they are; anything else (a simulator's handle, an object of some class, two names
+for one array) cannot be told from outside, and then the environment counts as one that cannot be saved. An environment
+with methods `save()` (returning JSON values) and `restore(saved)` is saved by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from types import FunctionType, ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from headrace.envs.packing import pack, unpack
+
+_FIXED = (gymnasium.Space, EnvSpec, ModuleType, type)  # the same in every copy of an environment
+_INNER = "env"  # a wrapper's attribute that holds what it wraps
+
+
+class CannotSave(Exception):
+    """The environment holds something that cannot be saved."""
+
+
+def layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
+    """The wrappers from the outermost to the innermost, then the environment itself."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def save_layers(env: gymnasium.Env) -> list[Any]:
+    held = list(layers(env))
+    if not _saves_itself(held[-1]):
+        _refuse_shared([vars(layer) for layer in held])
+    return [_save(layer) for layer in held]
+
+
+def restore_layers(env: gymnasium.Env, saved: list[Any]) -> None:
+    for layer, packed in zip(layers(env), saved, strict=True):
+        if _saves_itself(layer):
+            layer.restore(packed)  # type: ignore[attr-defined]
+        else:
+            _restore(layer, unpack(packed))
+
+
+def _saves_itself(layer: Any) -> bool:
+    return not isinstance(layer, gymnasium.Wrapper) and hasattr(layer, "save") and hasattr(layer, "restore")
+
+
+def _save(layer: gymnasium.Env) -> Any:
+    if _saves_itself(layer):
+        return layer.save()  # type: ignore[attr-defined]
+    if hasattr(layer, "__slots__") and layer.__slots__:
+        raise CannotSave(f"{type(layer).__name__} has slots")
+    try:
+        return pack({name: value for name, value in vars(layer).items() if not _fixed(name, value)})
+    except TypeError as error:
+        raise CannotSave(str(error)) from error
+
+
+def _restore(layer: gymnasium.Env, values: dict[str, Any]) -> None:
+    attributes = vars(layer)
+    for name in [name for name, value in attributes.items() if not _fixed(name, value) and name not in values]:
+        del attributes[name]
+    attributes.update(values)
+
+
+def _fixed(name: str, value: Any) -> bool:
+    plain_function = isinstance(value, FunctionType) and value.__closure__ is None
+    return name == _INNER or isinstance(value, _FIXED) or plain_function
+
+
+def _refuse_shared(values: Any) -> None:
+    """Two names for one array, list or generator would come back as two of them."""
+    found = list(_mutable(values))
+    arrays = [value for value in found if isinstance(value, np.ndarray)]
+    if len({id(value) for value in found}) < len(found) or any(
+        np.may_share_memory(one, other) for one, other in combinations(arrays, 2)
+    ):
+        raise CannotSave("the environment has two names for one thing that changes")
+
+
+def _mutable(value: Any) -> Iterator[Any]:
+    if isinstance(value, np.ndarray | np.random.Generator | np.random.RandomState | list | dict):
+        yield value
+    if isinstance(value, dict):
+        value = [item for name, item in value.items() if not _fixed(str(name), item)]
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _mutable(item)
