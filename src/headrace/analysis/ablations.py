@@ -1,0 +1,143 @@
+"""Ablations: the settings that were varied around a variant, each against the paper's numbers where it has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from headrace.agents import VARIANTS, agent_named, name_of, tweak
+from headrace.analysis.paper import METRICS, Value, even_unit, paper_unit, table
+from headrace.analysis.paper.formula import aggregates
+from headrace.analysis.scores import Group
+from headrace.analysis.stats import Interval, interval, mean, task_means
+from headrace.analysis.table import Cell, Table, between, signed, spread
+
+PAPER_ABLATIONS = ("atari", 10_000_000)
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A question, and the agents that answer it: (what is different, the agent's name), the usual one among them."""
+
+    name: str
+    title: str
+    agents: tuple[tuple[str, str], ...]
+
+
+def _settings(base: str, path: str, *values: str) -> tuple[tuple[str, str], ...]:
+    return tuple((value, name_of(tweak(agent_named(base), f"{path}={value}"))) for value in values)
+
+
+@cache
+def known() -> tuple[Ablation, ...]:
+    """The paper's ablations, and others around the same agents."""
+    spr, orth = "qrc+spr", "qrc+spr+orth"
+    gates = ("Always", "Every(2)", "Every(5)", "Every(10)", "Greedy")
+    plain = (("online, augmented", spr), ("tau 0.99, as it is", "qrc+spr+tau99"))
+    return (
+        Ablation("horizon", "Prediction depth K", _settings(spr, "aux.objective.horizon", "1", "3", "5", "10")),
+        Ablation("weight", "Weight of SPR", _settings(spr, "aux.weight", "0.5", "1.0", "2.0")),
+        Ablation("target", "Target and augmentation", plain),
+        Ablation("shift", "Shift, pixels", _settings(spr, "aux.objective.augment.shift", "0", "1", "2", "4")),
+        Ablation("replay", "Memory of DQN", (("1", "dqn"), ("5", "dqn+replay5"), ("1, with SPR", "dqn+spr"))),
+        Ablation("objective", "What is learnt beside", (("SPR", spr), ("CURL", "qrc+curl"), ("nothing", "qrc"))),
+        Ablation("period", "SPR on", _settings(spr, "aux.gate", *gates)),
+        Ablation("beta", "Memory of orth, beta", _settings(orth, "aux.filter.beta", "0.9", "0.99", "0.999")),
+        Ablation("history", "History of orth", _settings(orth, "aux.filter.history", "Raw", "Projected", "RawCurrent")),
+        Ablation("released", "The released code's errors", (("as specified", orth), ("as released", "released"))),
+    )
+
+
+@cache
+def _paper() -> dict[tuple[str, str], dict[str, Value]]:
+    found: dict[tuple[str, str], dict[str, Value]] = {}
+    for row in table("ablations"):
+        settings = [row["setting"]] if row["setting"] else []
+        agent = name_of(tweak(agent_named(row["agent"]), *settings))
+        value = Value(float(row["mean"]), float(row["std"]))
+        found.setdefault((row["ablation"], agent), {})[row["metric"]] = value
+    return found
+
+
+def present(group: Group) -> list[Ablation]:
+    """The ablations of which the group has at least two agents, with those only; then every other setting there is.
+
+    Agents that belong to no known ablation are compared with the variant that they were made from.
+    """
+    found = [Ablation(a.name, a.title, tuple(pair for pair in a.agents if pair[1] in group.agents)) for a in known()]
+    found = [ablation for ablation in found if len(ablation.agents) > 1]
+    told = {agent for ablation in known() for _, agent in ablation.agents} | set(VARIANTS)
+    by_base: dict[str, list[tuple[str, str]]] = {}
+    for agent in group.agents:
+        base, _, settings = agent.partition(" ")
+        if agent not in told:
+            by_base.setdefault(base, []).append((settings or agent, agent))
+    for base, others in by_base.items():
+        usual = [("as named", base)] if base in group.agents and (base, base) not in others else []
+        found.append(Ablation(f"settings_of_{base}", f"Settings of {base}", (*usual, *others)))
+    return found
+
+
+def effect(group: Group, agent: str, rng: np.random.Generator) -> Interval:
+    """The mean over tasks with its interval, in the unit that puts tasks on one scale."""
+    return interval(group.matrix(agent, even_unit(group.suite)), mean, rng)
+
+
+def ablation_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
+    """Every ablation of every group: the paper's three aggregates, and the mean with its interval."""
+    rows, data, notes = [], [], []
+    for group in groups:
+        unit = paper_unit(group.suite)
+        paper = _paper() if (group.suite, group.steps) == PAPER_ABLATIONS else {}
+        for ablation in present(group):
+            for value, agent in ablation.agents:
+                means = task_means(group.matrix(agent, unit))
+                ours = aggregates(means[np.isfinite(means)])
+                theirs = paper.get((ablation.name, agent), {})
+                scaled = effect(group, agent, rng)
+                cells = [_cell(ours.get(metric), theirs.get(metric)) for metric in METRICS]
+                names = [group.title, ablation.title, value, agent]
+                rows.append([*map(Cell, names), *cells, Cell(between(*scaled))])
+                data += _rows(group, ablation, value, agent, ours, theirs, scaled)
+        if present(group):
+            notes.append(
+                f"{group.title}: the last column is the mean of the {even_unit(group.suite).label}, 95% interval"
+            )
+    header = ["suite", "ablation", "value", "agent", *METRICS, "mean, one scale"]
+    return Table("ablations", "Ablations (mean, median and IQM by the paper's formula)", header, rows, data, notes)
+
+
+def _cell(ours: Value | None, theirs: Value | None) -> Cell:
+    text = spread(*ours) if ours else spread(math.nan, math.nan)
+    difference = signed(ours.mean - theirs.mean) if ours and theirs else ""
+    return Cell(text, spread(*theirs) if theirs else "", difference)
+
+
+def _rows(
+    group: Group,
+    ablation: Ablation,
+    value: str,
+    agent: str,
+    ours: dict[str, Value],
+    theirs: dict[str, Value],
+    scaled: Interval,
+) -> list[dict[str, Any]]:
+    nothing = Value(math.nan, math.nan)
+    place = {"suite": group.suite, "steps": group.steps, "ablation": ablation.name, "value": value, "agent": agent}
+    return [
+        {
+            **place,
+            "metric": metric,
+            "mean": ours.get(metric, nothing).mean,
+            "std": ours.get(metric, nothing).std,
+            "paper_mean": theirs.get(metric, nothing).mean,
+            "paper_std": theirs.get(metric, nothing).std,
+            **({f"scaled_{name}": x for name, x in scaled._asdict().items()} if metric == "mean" else {}),
+        }
+        for metric in METRICS
+    ]

@@ -1,0 +1,141 @@
+"""Everything that can be made of runs, in the order in which a report shows it: tables and named figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.analysis import figures
+from headrace.analysis.ablations import ablation_table, effect, present
+from headrace.analysis.claims import COSINE, Judgement, claims_table, judge
+from headrace.analysis.comparison import pairwise
+from headrace.analysis.cost import cost_table
+from headrace.analysis.curves import env_curves, suite_curves
+from headrace.analysis.latents import read_latents, read_points
+from headrace.analysis.paper import UNITS, even_unit, paper_unit
+from headrace.analysis.ranks import analysed, probe_table, rank_matrix, rank_table
+from headrace.analysis.score_tables import (
+    comparison_table,
+    coverage_table,
+    formula_table,
+    interval_table,
+    scores_table,
+)
+from headrace.analysis.scores import Group
+from headrace.analysis.stats import AGGREGATES, interval
+from headrace.analysis.table import Table
+
+PAIRS = (
+    ("qrc+spr", "qrc"), ("qrc+spr+orth", "qrc"), ("qrc+spr+orth", "qrc+spr"), ("dqn+spr", "dqn"),
+    ("strq+spr", "strq"), ("strq+spr+orth", "strq"), ("strq+spr+orth2", "strq"), ("qrc+spr+orth", "strq+spr+orth2"),
+    ("qrc", "strq"), ("qrc", "dqn"),
+)  # fmt: skip
+PAPER_SUITES = ("minatar", "octax", "atari")
+TSNE_AGENTS = ("qrc+spr+orth", "qrc", "strq+spr+orth2", "strq", "dqn+spr", "dqn")
+
+
+class Drawn(NamedTuple):
+    name: str  # of its files
+    caption: str
+    figure: Any  # matplotlib's
+
+
+def judgements(groups: Sequence[Group], rng: np.random.Generator) -> list[Judgement]:
+    """The paper's claims on every group of a suite that the paper has."""
+    return [found for group in groups if group.suite in PAPER_SUITES for found in judge(group, rng)]
+
+
+def tables(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Table]:
+    """Every table; one without rows is left out."""
+    made = [coverage_table(group) for group in groups]
+    for group in groups:
+        units = dict.fromkeys((paper_unit(group.suite), UNITS["score"]))
+        made += [scores_table(group, unit) for unit in units]
+    made += [formula_table(groups), interval_table(groups, rng)]
+    made += [comparison_table(group, compared(group, rng)) for group in groups]
+    made += [claims_table(judgements(groups, rng)), rank_table(groups), probe_table(groups)]
+    made += [ablation_table(groups, rng), cost_table(groups)]
+    yield from (table for table in made if table.rows)
+
+
+def compared(group: Group, rng: np.random.Generator) -> list[Any]:
+    """The pairs of agents that the paper speaks of, those of which the group has scores."""
+    matrices = group.matrices(even_unit(group.suite))
+    known = {agent for agent, matrix in matrices.items() if np.isfinite(matrix).any()}
+    return pairwise(matrices, [pair for pair in PAIRS if set(pair) <= known], rng)
+
+
+def drawings(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Drawn]:
+    """Every figure there are runs for, one at a time."""
+    for group in groups:
+        yield from _curves(group, rng)
+        yield from _scores(group, rng)
+        yield from _representation(group)
+
+
+def _curves(group: Group, rng: np.random.Generator) -> Iterator[Drawn]:
+    curves = env_curves(group, "return", rng)
+    caption = "Mean over seeds of the mean return of the last 100 episodes, with 95% bootstrap intervals."
+    yield Drawn(f"curves_{group.slug}", caption, figures.learning_curves(group, curves))
+    unit = even_unit(group.suite)
+    if whole := suite_curves(group, "return", rng, unit):
+        words = "Mean over environments and seeds"
+        yield Drawn(f"suite_{group.slug}", f"{words}.", figures.suite_curve(group, whole, words, unit.label))
+    if cosines := suite_curves(group, COSINE, rng):
+        words = "Cosine between the RL and the auxiliary update on the encoder"
+        drawn = figures.suite_curve(group, cosines, words, "cosine, before orth", zero=True)
+        yield Drawn(f"cosine_{group.slug}", f"{words}, before orth and orth2.", drawn)
+
+
+def _scores(group: Group, rng: np.random.Generator) -> Iterator[Drawn]:
+    matrices = group.matrices(even_unit(group.suite))
+    known = {agent: matrix for agent, matrix in matrices.items() if np.isfinite(matrix).any()}
+    if not known:
+        return
+    found = {agent: {m: interval(x, f, rng) for m, f in AGGREGATES.items()} for agent, x in known.items()}
+    caption = "Mean, median, interquartile mean and optimality gap with stratified-bootstrap 95% intervals."
+    yield Drawn(f"aggregates_{group.slug}", caption, figures.aggregate_metrics(group, found))
+    caption = "The share of runs that score above x, averaged over tasks."
+    yield Drawn(f"profiles_{group.slug}", caption, figures.performance_profiles(group, rng))
+    if set(group.agents) & set(group.paper().agents):
+        caption = "Mean scores of these runs against the paper's."
+        yield Drawn(f"against_paper_{group.slug}", caption, figures.paper_comparison(group))
+    if ablations := present(group):
+        agents = {agent for ablation in ablations for _, agent in ablation.agents}
+        effects = {agent: effect(group, agent, rng) for agent in agents}
+        drawn = figures.ablation_bars(group, ablations, effects)
+        yield Drawn(f"ablations_{group.slug}", "Ablations: means over tasks with 95% intervals.", drawn)
+
+
+def _representation(group: Group) -> Iterator[Drawn]:
+    latents = analysed(group)
+    if latents:
+        ranks = {agent: rank_matrix(group, agent, latents) for agent in group.agents}
+        drawn = figures.rank_bars(group, ranks)
+        yield Drawn(f"rank_{group.slug}", "Effective rank of the latents at the end of training.", drawn)
+    for env in group.envs:
+        runs = [r for agent in group.agents for r in group.runs_of(agent, env)[:1] if read_latents(r.path)]
+        if not runs:
+            continue
+        name = env.replace("/", "-")
+        several = [(r.agent, found) for r in runs if (found := read_latents(r.path)) and len(found.steps) > 1]
+        if several:
+            drawn = figures.latents_over_training(several, f"Latents over training, {env}, {group.title}")
+            yield Drawn(f"latents_{group.slug}_{name}", "Latents of one seed at its checkpoints.", drawn)
+        yield from _tsne(group, env, [r for r in runs if r.agent in TSNE_AGENTS] or runs[:4])
+
+
+def _tsne(group: Group, env: str, runs: Sequence[Any]) -> Iterator[Drawn]:
+    found = {r.agent: read_points(r.path) for r in sorted(runs, key=lambda r: _tsne_order(r.agent))}
+    for perplexity in sorted({p for points in found.values() for _, p in points}):
+        rows = [(agent, {s: xy for (s, p), xy in points.items() if p == perplexity}) for agent, points in found.items()]
+        rows = [(agent, points) for agent, points in rows if points]
+        name = f"tsne_{group.slug}_{env.replace('/', '-')}_{perplexity:g}"
+        caption = f"t-SNE of the latents on {env}, coloured by time."
+        yield Drawn(name, caption, figures.tsne_panels(rows, perplexity, f"{env}, {group.title}", group.steps))
+
+
+def _tsne_order(agent: str) -> int:
+    return TSNE_AGENTS.index(agent) if agent in TSNE_AGENTS else len(TSNE_AGENTS)

@@ -1,0 +1,140 @@
+"""Figures as files: every one as PNG and PDF, in one style, the same bytes for the same numbers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.analysis.style import EDGE, FAINT, INK, look_of
+from headrace.curve import step_label
+from headrace.errors import HeadraceError
+from headrace.files import storage_errors, write_atomically
+
+FORMATS = ("png", "pdf")
+DPI = 130
+NAME_LENGTH = 26  # characters
+
+# Inches: beside each panel, right of the last, above the first row, between rows, below the last; a legend's entries.
+LEFT, RIGHT, TOP, BELOW, BOTTOM = 0.8, 0.25, 0.72, 0.82, 0.58
+LEGEND_ROW, LEGEND_COLUMN, NARROWEST = 0.22, 1.95, 5.2
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, in inches, without matplotlib's global state."""
+    if find_spec("matplotlib") is None:
+        raise HeadraceError("figures need the matplotlib package: pip install matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def panels(
+    count: int, columns: int, width: float, height: float, labels: int = 0, left: float = LEFT
+) -> tuple[Any, list[Any]]:
+    """A figure of `count` panels of that size each, with a title above and a legend of `labels` agents below.
+
+    `left` is the room beside each panel for what its vertical axis says.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    whole_width = max(columns * (left + width) + RIGHT, NARROWEST)
+    legend_rows = -(-labels // _legend_columns(whole_width)) if labels else 0
+    whole_height = TOP + rows * (height + BELOW) - BELOW + BOTTOM + LEGEND_ROW * legend_rows
+    figure = new_figure(whole_width, whole_height)
+    axes = []
+    for number in range(count):
+        row, column = divmod(number, columns)
+        begin, bottom = left + column * (left + width), whole_height - TOP - row * (height + BELOW) - height
+        place = (begin / whole_width, bottom / whole_height, width / whole_width, height / whole_height)
+        axes.append(figure.add_axes(place))
+    return figure, axes
+
+
+def _legend_columns(width: float) -> int:
+    return max(1, int((width - 0.3) / LEGEND_COLUMN))
+
+
+def title(figure: Any, words: str) -> None:
+    figure.text(0.012, 1 - 0.12 / figure.get_figheight(), words, ha="left", va="top", fontsize=12, color=INK)
+
+
+def style(axes: Any, heading: str = "", x: str = "", y: str = "") -> None:
+    axes.set_title(heading, loc="left", fontsize=9.5, color=INK, pad=5)
+    axes.set_xlabel(x, fontsize=8.5, color=INK)
+    axes.set_ylabel(y, fontsize=8.5, color=INK)
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(EDGE)
+    axes.tick_params(colors=INK, length=3, width=0.6, labelsize=8)
+
+
+def steps_axis(axes: Any, steps: int) -> None:
+    axes.set_xlim(0, steps)
+    axes.xaxis.set_major_formatter(step_label)
+    axes.locator_params(axis="x", nbins=5)
+
+
+def line(axes: Any, agent: str, x: np.ndarray, y: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """A curve with its band, as the agent looks everywhere."""
+    look = look_of(agent)
+    known = np.isfinite(y)
+    if not known.any():
+        return
+    dashes = {"dashes": look.dashes} if look.dashes else {}
+    axes.plot(x[known], y[known], color=look.colour, linewidth=1.5, zorder=3, **dashes)
+    banded = known & np.isfinite(low)
+    axes.fill_between(x[banded], low[banded], high[banded], color=look.colour, alpha=0.16, linewidth=0)
+
+
+def short(agent: str) -> str:
+    """An agent's name as a figure has room for it; the tables have it whole."""
+    return agent if len(agent) <= NAME_LENGTH else agent[: NAME_LENGTH - 3] + "..."
+
+
+def line_handle(agent: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    look = look_of(agent)
+    handle = Line2D([], [], color=look.colour, linewidth=2, label=short(agent))
+    if look.dashes:
+        handle.set_dashes(look.dashes)
+    return handle
+
+
+def point_handle(agent: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    look = look_of(agent)
+    return Line2D([], [], color=look.colour, marker=look.marker, linestyle="", markersize=6, label=short(agent))
+
+
+def legend(figure: Any, agents: Sequence[str], handle: Callable[[str], Any] = line_handle) -> None:
+    """Every agent once, below all panels."""
+    if agents:
+        figure.legend(
+            handles=[handle(agent) for agent in agents], loc="lower left", bbox_to_anchor=(0.01, 0.0), frameon=False,
+            ncols=min(len(agents), _legend_columns(figure.get_figwidth())), fontsize=8.5, labelcolor=INK,
+            handlelength=3.2, columnspacing=1.4, borderaxespad=0.2,
+        )  # fmt: skip
+
+
+def save(figure: Any, folder: Path, name: str) -> list[Path]:
+    """NAME.png and NAME.pdf, without a date in them."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in FORMATS:
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
+        write_atomically(folder / f"{name}.{kind}", drawn.getvalue())
+        written.append(folder / f"{name}.{kind}")
+    return written

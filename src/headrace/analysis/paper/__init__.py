@@ -1,0 +1,133 @@
+"""The numbers that the paper reports, and the units in which scores are compared with them.
+
+Each CSV file here holds one kind of table: `scores` (per environment, five seeds, population std), `aggregate` and
+`aggregate_rows` (over environments), `ablations`, `effective_rank`, `cost` and `human_random`. Atari scores are
+human-normalised, all others are returns. Budgets are in agent steps.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+METRICS = ("mean", "median", "iqm")
+
+
+class Value(NamedTuple):
+    mean: float
+    std: float
+
+
+@cache
+def table(name: str) -> list[dict[str, str]]:
+    """The rows of one of the paper's tables."""
+    text = files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def key(env: str) -> str:
+    """An environment's name however it is spelt: `atari/SpaceInvaders` and `atari/space_invaders` are one."""
+    return "".join(c for c in env.lower() if c.isalnum() or c == "/")
+
+
+def _value(row: dict[str, str]) -> Value:
+    return Value(float(row["mean"]), float(row["std"]))
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What the paper reports for one suite and budget: nothing at all for a suite or a budget that it has not."""
+
+    suite: str
+    steps: int
+    scores: dict[tuple[str, str], Value]  # by environment (see `key`) and agent
+    aggregates: dict[tuple[str, str], Value]  # by agent and metric
+    ranks: dict[str, Value]  # effective rank by agent
+
+    @staticmethod
+    def of(suite: str, steps: int) -> Paper:
+        def rows(name: str) -> list[dict[str, str]]:
+            return [row for row in table(name) if (row["suite"], int(row["steps"])) == (suite, steps)]
+
+        return Paper(
+            suite,
+            steps,
+            {(key(row["env"]), row["agent"]): _value(row) for row in rows("scores")},
+            {(row["agent"], row["metric"]): _value(row) for row in rows("aggregate")},
+            {row["agent"]: _value(row) for row in rows("effective_rank")},
+        )
+
+    @property
+    def envs(self) -> list[str]:
+        return list(dict.fromkeys(env for env, _ in self.scores))
+
+    @property
+    def agents(self) -> list[str]:
+        return list(dict.fromkeys(agent for _, agent in self.scores))
+
+    def score(self, env: str, agent: str) -> Value | None:
+        return self.scores.get((key(env), agent))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a score is counted in. `convert` makes it of the return in an environment."""
+
+    name: str
+    label: str  # as an axis shows it
+    convert: Callable[[str, Any], Any]  # of a number or an array
+
+
+@cache
+def _human_random() -> dict[str, tuple[float, float]]:
+    return {key(row["env"]): (float(row["random"]), float(row["human"])) for row in table("human_random")}
+
+
+@cache
+def _best() -> dict[str, float]:
+    """The paper's highest mean for each environment, at the shortest budget it reports."""
+    best: dict[str, tuple[int, float]] = {}
+    for row in table("scores"):
+        env, steps, mean = key(row["env"]), int(row["steps"]), float(row["mean"])
+        before = best.get(env, (steps, mean))
+        if steps <= before[0]:
+            best[env] = (steps, max(mean, before[1]) if steps == before[0] else mean)
+    return {env: value for env, (_, value) in best.items()}
+
+
+def _return(env: str, score: Any) -> Any:
+    return score
+
+
+def human_normalised(env: str, score: Any) -> Any:
+    """(score - random) / (human - random); NaN where the environment has no such constants."""
+    random, human = _human_random().get(key(env), (0.0, float("nan")))
+    return (score - random) / (human - random)
+
+
+def share_of_best(env: str, score: Any) -> Any:
+    """score / the paper's best mean; NaN for an environment that the paper has not."""
+    return score / _best().get(key(env), float("nan"))
+
+
+UNITS = {
+    "score": Unit("score", "return", _return),
+    "human": Unit("human", "human-normalised score", human_normalised),
+    "best": Unit("best", "return / the paper's best return", share_of_best),
+}
+
+
+def paper_unit(suite: str) -> Unit:
+    """What the paper's tables count in: Atari is human-normalised, the other suites are returns."""
+    return UNITS["human" if suite.partition(" ")[0] == "atari" else "score"]
+
+
+def even_unit(suite: str) -> Unit:
+    """What lets tasks of different scales be aggregated: human-normalised, or the share of the paper's best return."""
+    family = suite.partition(" ")[0]
+    known = {row["suite"] for row in table("scores")}
+    return paper_unit(family) if family == "atari" or family not in known else UNITS["best"]

@@ -1,0 +1,217 @@
+"""Runs as an analysis sees them: found below a folder, described by their manifest, tables read only when asked for.
+
+A run's own folder and a compact record of it (manifest.json and metrics.csv) are read alike. What cannot be read is
+named in `Found.problems` and never raises.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headrace import manifest
+from headrace.agents import name_of
+from headrace.analysis.rows import last_rows, sampled_rows
+from headrace.claim import is_held
+from headrace.envs.registry import Environment, environment
+from headrace.errors import HeadraceError
+from headrace.part import from_json
+from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
+from headrace.tables import Columns
+
+STATES = ("finished", "running", "interrupted", "diverged", "failed")
+CURVE_POINTS = 400  # of a learning curve: more cannot be seen
+
+
+class Problem(NamedTuple):
+    """A folder that looks like a run and cannot be read as one."""
+
+    path: Path
+    why: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run. `agent` and `env` are its names as tables show them, with every setting that is not the usual one."""
+
+    path: Path
+    agent: str
+    suite: str  # the family of environments, with the rules that are not the usual ones
+    env: str
+    seed: int
+    steps: int  # the budget
+    engine: str
+    state: str  # one of STATES
+    step: int  # the last one logged
+    score: Score | None
+    manifest: dict[str, Any] = field(repr=False, hash=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def cause(self) -> str:
+        """Why the run ended early, where it said so."""
+        if self.state == "diverged" and isinstance(self.manifest.get("diverged"), dict):
+            where = self.manifest["diverged"]
+            return f"{where.get('quantity')} was no longer finite at step {where.get('step')}"
+        return str(self.manifest.get("cause", ""))
+
+    def curve(self, columns: Sequence[str] = ("return",), points: int = CURVE_POINTS) -> Columns:
+        """`step` and the asked-for columns of metrics.csv at evenly spaced rows, the last among them.
+
+        Columns that the run does not log are absent.
+        """
+        path = self.path / METRICS
+        try:
+            facts = path.stat()
+        except OSError:
+            return {}
+        return dict(_sampled(path, facts.st_mtime_ns, facts.st_size, ("step", *columns), points))
+
+    def columns(self) -> list[str]:
+        """What the run logs."""
+        with (self.path / METRICS).open(errors="replace") as lines:
+            return lines.readline().strip().split(",")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Every run below some folders."""
+
+    records: list[Record]
+    problems: list[Problem]
+    foreign: int  # files that belong to no run
+
+    def notices(self) -> list[str]:
+        """One line for everything a reader of results should know before believing them."""
+        said = [f"{p.path}: {p.why}" for p in self.problems]
+        if self.foreign:
+            said.append(f"{self.foreign:,} files that belong to no run were passed over")
+        return [*said, *duplicates(self.records)[1]]
+
+
+def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
+    """The runs below the folders, at any depth, sorted by suite, budget, agent, environment and seed.
+
+    Raises HeadraceError where a folder does not exist; an empty one has no runs.
+    """
+    roots = [folders] if isinstance(folders, str | Path) else list(folders)
+    records: dict[Path, Record] = {}
+    problems: list[Problem] = []
+    foreign = 0
+    for root in map(Path, roots):
+        if not root.is_dir():
+            raise HeadraceError(f"{root} {'is not a folder' if root.exists() else 'does not exist'}: no runs to read")
+        for path, names in _folders(root):
+            if manifest.FILE in names:
+                try:
+                    records[path.resolve()] = read_record(path)
+                except (HeadraceError, OSError) as error:
+                    problems.append(Problem(path, _without(path, error)))
+            elif METRICS in names or CHECKPOINTS in names:
+                problems.append(Problem(path, f"it has no {manifest.FILE}: a run that was never begun, or half copied"))
+            else:
+                foreign += len([name for name in names if (path / name).is_file()])
+    found = sorted(records.values(), key=lambda r: (r.suite, r.steps, r.agent, r.env, r.seed, r.engine, r.name))
+    return Found(found, problems, foreign)
+
+
+def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
+    """Every folder below the root with the names in it; a run's own folders are not entered."""
+    for path, below, files in os.walk(root):
+        names = {*below, *files}
+        yield Path(path), names
+        is_run = manifest.FILE in names or METRICS in names or CHECKPOINTS in names
+        below[:] = [] if is_run else sorted(name for name in below if not name.startswith("."))
+
+
+def _without(path: Path, error: Exception) -> str:
+    """The error's words without the folder's name, which stands before them anyway."""
+    return str(error).replace(f"{path}{os.sep}", "")
+
+
+def read_record(path: str | Path) -> Record:
+    """The run in a folder; HeadraceError says why where there is none."""
+    path = Path(path)
+    facts = manifest.load(path)
+    identity = facts["identity"]
+    try:
+        agent = _agent_label(json.dumps(identity["agent"], sort_keys=True), str(facts.get("agent", "unknown")))
+        suite, env = _env_labels(json.dumps(identity["env"], sort_keys=True))
+        seed, steps = int(identity["seed"]), int(identity["steps"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HeadraceError(f"{path / manifest.FILE} does not say which run this is: {error!r}") from error
+    tail = last_rows(path / METRICS, SCORED_POINTS)
+    step = int(tail["step"][-1]) if len(tail.get("step", ())) else 0
+    engine = str(identity.get("engine", "unknown"))
+    return Record(path, agent, suite, env, seed, steps, engine, _state(path, facts), step, score(tail), facts)
+
+
+def _state(path: Path, facts: manifest.Manifest) -> str:
+    """As the manifest says, but a run that claims to be running while no process has it was interrupted."""
+    status = str(facts.get("status"))
+    if status == "running" and not is_held(path):
+        return "interrupted"
+    return status if status in STATES else "failed"
+
+
+@cache
+def _env_labels(env_json: str) -> tuple[str, str]:
+    """The suite and the environment's name; rules that are not the usual ones make another suite of it."""
+    env = json.loads(env_json)
+    name = str(env["name"])
+    try:
+        rules = Environment(environment(name).name, from_json(env["rules"])).label.removeprefix(name)
+    except (HeadraceError, KeyError, TypeError, ValueError, AttributeError):
+        rules = ""
+    return name.partition("/")[0] + rules, name
+
+
+@cache
+def _agent_label(agent_json: str, said: str) -> str:
+    """The agent's name; one with parts of another version keeps the name that its run gave it."""
+    try:
+        return name_of(from_json(json.loads(agent_json)))
+    except (HeadraceError, KeyError, TypeError, ValueError, AttributeError):
+        return said
+
+
+def duplicates(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """The records with one for each (agent, environment, budget, seed), and what was left out in words.
+
+    Where there are several, as of two engines, a finished one is taken before others, then the first by name.
+    """
+    chosen: dict[tuple[Any, ...], Record] = {}
+    extra: dict[tuple[Any, ...], list[Record]] = {}
+    for record in sorted(records, key=lambda r: (r.state != "finished", -r.step, r.name)):
+        key = (record.suite, record.steps, record.agent, record.env, record.seed)
+        if key in chosen:
+            extra.setdefault(key, []).append(record)
+        else:
+            chosen[key] = record
+    kept = set(map(id, chosen.values()))
+    said = [
+        f"{len(more) + 1} runs of {key[2]} on {key[3]}, {key[1]:,} steps, seed {key[4]}: {chosen[key].name} is used, "
+        f"{', '.join(r.name for r in more)} left out"
+        for key, more in extra.items()
+    ]
+    return [record for record in records if id(record) in kept], said
+
+
+@lru_cache(maxsize=1 << 13)
+def _sampled(path: Path, changed: int, size: int, columns: tuple[str, ...], points: int) -> Columns:
+    """What was read is kept until the table changes: several figures want the same column of thousands of runs."""
+    return sampled_rows(path, columns, points)
+
+
+def finite_or_nan(value: Any) -> float:
+    """A number from a manifest, or NaN where it has none."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan

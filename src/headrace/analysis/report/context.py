@@ -1,0 +1,55 @@
+"""What all parts of one page share: the runs that were found, and a number for each agent."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from headrace.agents import VARIANTS
+from headrace.analysis.records import Found, Record
+from headrace.analysis.report.html import Html, tag
+from headrace.analysis.scores import Group, agent_order, groups
+
+FEW = 6  # other agents than the paper's that are shown from the start
+
+
+@dataclass(frozen=True)
+class Context:
+    root: Path
+    found: Found
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        return groups(self.found.records)
+
+    def titled(self, words: str, group: Group) -> str:
+        """A section's title, which names the group where there are several."""
+        return f"{words}: {group.title}" if len(self.groups) > 1 else words
+
+    @cached_property
+    def agents(self) -> list[str]:
+        """Every agent there is; its place in this list is its number on the page."""
+        return sorted({record.agent for record in self.found.records}, key=agent_order)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {agent: number for number, agent in enumerate(self.agents)}
+
+    def number(self, agent: str) -> int:
+        return self._numbers[agent]
+
+    def named(self, agent: str) -> Html:
+        """An agent's name behind a patch of its colour."""
+        return tag("span", tag("span", class_=f"swatch agent-{self.number(agent)}"), agent)
+
+    @cached_property
+    def switched_off(self) -> list[int]:
+        """Where the paper's variants are among many others, the others are shown on demand."""
+        others = [number for number, agent in enumerate(self.agents) if agent not in VARIANTS]
+        return others if FEW < len(others) < len(self.agents) else []
+
+    def key(self, record: Record) -> str:
+        """A run's address on the page: short, and safe in a file's name."""
+        return hashlib.sha256(str(record.path.relative_to(self.root)).encode(errors="surrogateescape")).hexdigest()[:12]

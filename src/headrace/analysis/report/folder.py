@@ -1,0 +1,106 @@
+"""A report written to a folder: whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.analysis.records import find_runs
+from headrace.analysis.report import videos
+from headrace.analysis.report.context import Context
+from headrace.analysis.report.gallery import Gallery
+from headrace.analysis.report.once import read_once
+from headrace.analysis.report.page import GENERATOR
+from headrace.analysis.report.parts import Memory
+from headrace.analysis.report.site import Site, require_runs
+from headrace.errors import HeadraceError
+from headrace.files import storage_errors
+
+Say = Callable[[str], None]
+
+
+class Written(NamedTuple):
+    page: Path
+    runs: int
+    files: int
+    notices: list[str]
+
+
+def write_report(runs: str | Path, out: str | Path, video_count: int = 0, say: Say = lambda _: None) -> Written:
+    """Makes the report on all runs below a folder and puts it in place of an earlier one."""
+    root, out = Path(runs), Path(out)
+    _require_report_or_nothing(out)
+    found = read_once(find_runs(root))
+    require_runs(root, found)
+    context = Context(root, found)
+    made, notices = _play(context, video_count, say)
+    gallery = Gallery()
+    gallery.draw(context.groups, say)
+    site = Site(context, Memory(), gallery, video=lambda record, key: videos.shown(record, key, made))
+    unfinished = out.with_name(f".{out.name}.new")
+    try:
+        with storage_errors(out):
+            shutil.rmtree(unfinished, ignore_errors=True)
+            count = _fill(unfinished, site, made)
+            _swap(unfinished, out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return Written(out / "index.html", len(found.records), count, [*found.notices(), *notices])
+
+
+def is_report(folder: Path) -> bool:
+    """Whether a folder holds a report of ours, which may be replaced."""
+    try:
+        with (folder / "index.html").open(errors="replace") as page:
+            return GENERATOR in page.read(500)
+    except OSError:
+        return False
+
+
+def _require_report_or_nothing(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise HeadraceError(f"{out} is a file; the report is a folder. Choose another --out.")
+    if out.is_dir() and any(out.iterdir()) and not is_report(out):
+        raise HeadraceError(f"{out} is not empty and is not a report, so it is left alone. Choose another --out.")
+
+
+def _play(context: Context, count: int, say: Say) -> tuple[dict[str, bytes], list[str]]:
+    made: dict[str, bytes] = {}
+    notices = []
+    wanted = videos.chosen(context.found.records, count) if count else []
+    for number, record in enumerate(wanted, start=1):
+        say(f"video {number} of {len(wanted)}: {record.name}")
+        try:
+            made[context.key(record)] = videos.play(record)
+        except HeadraceError as error:
+            notices.append(str(error))
+    if len(wanted) < count:
+        notices.append(f"{count} videos were asked for; {len(wanted)} runs have a checkpoint that can be played")
+    return made, notices
+
+
+def _fill(folder: Path, site: Site, made: Mapping[str, bytes]) -> int:
+    count = 0
+    for address, make in site.files():
+        _write(folder / address, make())
+        count += 1
+    for key, video in made.items():
+        _write(folder / videos.address(key), video)
+    return count + len(made)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _swap(unfinished: Path, out: Path) -> None:
+    """The new folder takes the old one's place; the old one is gone only once the new one is there."""
+    old = out.with_name(f".{out.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        out.rename(old)
+    unfinished.rename(out)
+    shutil.rmtree(old, ignore_errors=True)

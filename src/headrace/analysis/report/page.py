@@ -1,0 +1,133 @@
+"""The page itself: one HTML file with its style, its script and its data inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from headrace.agents import VARIANTS
+from headrace.analysis.report.context import Context
+from headrace.analysis.report.html import Html, tag
+from headrace.analysis.report.parts import Body, Part
+from headrace.analysis.report.shades import agent_styles, dash_of
+
+GENERATOR = '<meta name="generator" content="headrace report">'
+
+
+@cache
+def asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    return f"{asset('plot.js')}\n{asset('page.js')}"
+
+
+def policy(style: str) -> str:
+    """What the page may do: run its own script, use its own style, read what lies beside it, and nothing else."""
+    here = "'self' file:"
+    return (
+        f"default-src 'none'; script-src {_hash(script())} {here}; style-src {_hash(style)}; img-src {here} data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def style(agents: Sequence[str]) -> str:
+    return f"{asset('style.css')}\n{agent_styles(agents)}"
+
+
+def page(context: Context, parts: Sequence[tuple[Part, Body]], data: Mapping[str, Any], title: str, about: str) -> str:
+    """The whole file. `data` is what the script reads beside the parts' charts."""
+    look = style(context.agents)
+    head = [
+        Html('<meta charset="utf-8">'),
+        Html(GENERATOR),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy(look)),
+        tag("title", title),
+        tag("link", rel="icon", href="data:,"),
+        tag("style", Html(look)),
+    ]
+    body = [
+        tag("a", "to the content", class_="skip", href="#report"),
+        tag("header", tag("h1", title), tag("p", about, " ", tag("span", class_="live", role="status")), class_="top"),
+        tag("div", tag("div", _contents(parts), _switches(context)), class_="bar"),
+        tag("main", _report(parts), _run_place()),
+        tag("footer", "Made by headrace from the runs' own files. Opens without a network.", class_="foot"),
+        tag("script", Html(safe_json(data)), type="application/json", id="data"),
+        tag("script", Html(script())),
+    ]
+    whole = tag("html", tag("head", head), tag("body", body), lang="en")
+    return f"<!doctype html>\n{whole}\n"
+
+
+def safe_json(data: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _contents(parts: Sequence[tuple[Part, Body]]) -> Html:
+    return tag(
+        "nav",
+        [tag("a", part.title, href=f"#{part.id}") for part, _ in parts],
+        class_="strip sections",
+        aria_label="sections",
+    )
+
+
+def _report(parts: Sequence[tuple[Part, Body]]) -> Html:
+    return tag(
+        "div",
+        [tag("section", tag("h2", p.title), tag("div", body.html, id=f"{p.id}")) for p, body in parts],
+        id="report",
+    )
+
+
+def _run_place() -> Html:
+    return tag(
+        "section", tag("p", tag("a", "← all runs", href="#runs")), tag("div", class_="body"), id="run", hidden=True
+    )
+
+
+def _switches(context: Context) -> Html:
+    """A switch for each agent: the paper's variants in the open, many others behind a word."""
+    numbers = range(len(context.agents))
+    ours = [n for n in numbers if context.agents[n] in VARIANTS]
+    sets = [("all", list(numbers)), ("none", [])] + ([("the paper's", ours)] if 0 < len(ours) < len(numbers) else [])
+    buttons = [
+        tag("button", word, type="button", class_="small", data_switch=" ".join(map(str, which)))
+        for word, which in sets
+    ]
+    chips = [_chip(context, number) for number in numbers]
+    about = "switch agents on and off in every chart; a double click shows one alone"
+    return tag("div", buttons, chips, class_="strip agents", role="group", aria_label=about, title=about)
+
+
+def _switch(word: str, which: Sequence[int]) -> Html:
+    return tag("button", word, type="button", class_="small", data_switch=" ".join(map(str, which)))
+
+
+def _chip(context: Context, number: int) -> Html:
+    agent = context.agents[number]
+    line = tag("line", x1=0, x2=22, y1=4, y2=4, stroke_dasharray=dash_of(agent) or None)
+    sample = tag("svg", line, viewBox="0 0 22 8", aria_hidden="true")
+    return tag(
+        "button", sample, agent, type="button", class_=f"chip agent-{number}", data_agent=number, aria_pressed="true"
+    )
+
+
+def frame_version(context: Context, parts: Sequence[Part]) -> str:
+    """Differs where more than the inside of parts differs: the page has to be loaded anew."""
+    known = [context.agents, context.switched_off, [(part.id, part.title) for part in parts]]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]

@@ -1,0 +1,87 @@
+"""A part of the page: made from its inputs alone, and not made again while they are the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from headrace.analysis.report.charts import Chart
+from headrace.analysis.report.html import Html, join, tag
+
+Make = Callable[[], bytes]  # a file's content, made when it is wanted
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a part shows, its charts by name, the grids that charts share, and the files it links to by address."""
+
+    html: Html
+    charts: Mapping[str, Chart] = field(default_factory=dict)
+    files: Mapping[str, Make] = field(default_factory=dict)
+    grids: Mapping[str, list[float | None]] = field(default_factory=dict)
+
+    @cached_property
+    def version(self) -> str:
+        """Differs where the reader would see a difference."""
+        return hashlib.sha256(json.dumps([self.html, self.charts, self.grids]).encode()).hexdigest()[:12]
+
+    def data(self) -> dict[str, Any]:
+        """What the page's script draws with."""
+        return {"charts": self.charts, "grids": self.grids}
+
+
+class Part(NamedTuple):
+    id: str  # also the anchor of its section
+    title: str
+    inputs: Hashable
+    make: Callable[[], Body]
+
+
+class Memory:
+    """Bodies of parts, each kept until its inputs change."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Hashable, Body]] = {}
+        self.made = 0
+
+    def body(self, part: Part) -> Body:
+        if part.id not in self._kept or self._kept[part.id][0] != part.inputs:
+            self._kept[part.id] = (part.inputs, part.make())
+            self.made += 1
+        return self._kept[part.id][1]
+
+
+def together(*bodies: Body) -> Body:
+    """One body of several, in this order."""
+    charts = {name: chart for body in bodies for name, chart in body.charts.items()}
+    files = {name: make for body in bodies for name, make in body.files.items()}
+    grids = {name: grid for body in bodies for name, grid in body.grids.items()}
+    return Body(join(body.html for body in bodies), charts, files, grids)
+
+
+def heading(title: str, *about: Any) -> Body:
+    return Body(join([tag("h3", title), *(tag("p", text, class_="soft") for text in about)]))
+
+
+def panel(name: str, chart: Chart, files: Mapping[str, Make] | None = None, wide: bool = False) -> Body:
+    """A chart in its frame, with links to its files."""
+    caption = tag("figcaption", chart["title"], links(files or {}))
+    holder = tag("div", class_="chart", data_chart=name)
+    html = tag("figure", caption, holder, class_="card wide" if wide else "card")
+    return Body(html, {name: chart}, files or {})
+
+
+def panels(*bodies: Body) -> Body:
+    inner = together(*bodies)
+    return replace(inner, html=tag("div", inner.html, class_="panels"))
+
+
+def links(files: Mapping[str, Make]) -> Html:
+    """One word for each file: what kind it is."""
+    words = {"png": "PNG", "pdf": "PDF", "csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
+    made = [tag("a", words.get(kind := name.rpartition(".")[2], kind), href=name, download=True) for name in files]
+    return tag("span", join(made, " · "), class_="files") if made else Html("")

@@ -1,0 +1,31 @@
+"""The page's sections: each makes parts from what was found."""
+
+from __future__ import annotations
+
+from headrace.analysis.report.context import Context
+from headrace.analysis.report.gallery import Gallery
+from headrace.analysis.report.parts import Part
+from headrace.analysis.report.sections.aggregates import aggregates
+from headrace.analysis.report.sections.claims import claims
+from headrace.analysis.report.sections.costs import ablations, costs
+from headrace.analysis.report.sections.curves import learning_curves
+from headrace.analysis.report.sections.overview import overview
+from headrace.analysis.report.sections.representation import representation
+from headrace.analysis.report.sections.results import results
+from headrace.analysis.report.sections.runs import runs
+
+
+def all_parts(context: Context, gallery: Gallery) -> list[Part]:
+    """In the order of the page."""
+    return [
+        overview(context),
+        *claims(context),
+        *learning_curves(context),
+        *results(context),
+        *aggregates(context),
+        *representation(context),
+        *ablations(context),
+        costs(context),
+        gallery.part(),
+        runs(context),
+    ]

@@ -1,0 +1,57 @@
+"""Ablations, and what runs cost: one table each for all suites."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.analysis.ablations import ablation_table, present
+from headrace.analysis.cost import cost_table
+from headrace.analysis.paper import even_unit
+from headrace.analysis.report import charts
+from headrace.analysis.report.charts import dots, row
+from headrace.analysis.report.context import Context
+from headrace.analysis.report.html import tag
+from headrace.analysis.report.parts import Body, Part, panel, panels, together
+from headrace.analysis.report.sections.results import standing
+from headrace.analysis.report.tables import table_body
+from headrace.analysis.table import Table
+
+SEED = 0  # of the bootstraps: the same runs give the same page
+ABLATIONS_ABOUT = (
+    "One setting varied at a time. The charts show the mean over environments and seeds on one scale with its 95% "
+    "bootstrap interval; agents that are switched off above are not in them."
+)
+
+
+def ablations(context: Context) -> list[Part]:
+    """Nothing where no setting was varied."""
+    if not any(present(group) for group in context.groups):
+        return []
+    inputs = tuple(standing(group) for group in context.groups)
+    return [Part("ablations", "Ablations", inputs, lambda: _ablations(context))]
+
+
+def _ablations(context: Context) -> Body:
+    table = ablation_table(context.groups, np.random.default_rng(SEED))
+    charts_ = [body for group in context.groups for body in _panels(context, group.title, group.slug, table)]
+    return together(Body(tag("p", ABLATIONS_ABOUT, class_="soft")), panels(*charts_), table_body(context, table))
+
+
+def _panels(context: Context, title: str, slug: str, table: Table) -> list[Body]:
+    """One panel for each ablation of a group, read off the table so that both show the same numbers."""
+    group = next(group for group in context.groups if group.slug == slug)
+    shown = []
+    for ablation in present(group):
+        rows = [
+            row(context.number(d["agent"]), str(d["value"]), d["scaled_value"], d["scaled_low"], d["scaled_high"])
+            for d in table.data
+            if (d["suite"], d["steps"], d["ablation"], d["metric"]) == (group.suite, group.steps, ablation.name, "mean")
+        ]
+        unit = charts.axis("mean", even_unit(group.suite).label)
+        shown.append(panel(f"ablation-{slug}-{ablation.name}", dots(f"{ablation.title}, {title}", unit, rows)))
+    return shown
+
+
+def costs(context: Context) -> Part:
+    inputs = tuple(standing(group) for group in context.groups)
+    return Part("cost", "Cost", inputs, lambda: table_body(context, cost_table(context.groups)))

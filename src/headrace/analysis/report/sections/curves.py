@@ -1,0 +1,86 @@
+"""Learning curves: one panel for each environment, a line with its interval for each agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from headrace.analysis.curves import Curve, env_curves, grid, suite_curves
+from headrace.analysis.paper import Paper, even_unit, paper_unit
+from headrace.analysis.report import charts
+from headrace.analysis.report.charts import Chart, lines, series
+from headrace.analysis.report.context import Context
+from headrace.analysis.report.html import tag
+from headrace.analysis.report.parts import Body, Part, panel, panels, together
+from headrace.analysis.scores import Group
+
+SEED = 0  # of the bootstraps: the same runs give the same page
+RETURN = charts.axis("return of 100 episodes", "raw reward")
+
+
+def learning_curves(context: Context) -> list[Part]:
+    return [
+        Part(
+            f"curves-{group.slug}",
+            context.titled("Learning curves", group),
+            group.records,
+            partial(_body, context, group),
+        )
+        for group in context.groups
+    ]
+
+
+def _body(context: Context, group: Group) -> Body:
+    found = env_curves(group, "return", np.random.default_rng(SEED))
+    about = Body(tag("p", _about(group), class_="soft"))
+    shown = [_panel(context, group, env, found[env]) for env in group.envs]
+    return together(about, panels(*_whole(context, group), *shown))
+
+
+def _whole(context: Context, group: Group) -> list[Body]:
+    """The mean over environments on one scale, where there are several and some agent has them all."""
+    unit = even_unit(group.suite)
+    found = suite_curves(group, "return", np.random.default_rng(SEED), unit) if len(group.envs) > 1 else {}
+    if not any(np.isfinite(curve.mean).any() for curve in found.values()):
+        return []
+    x, y = {**charts.STEPS, "max": group.steps}, charts.axis("score", unit.label)
+    title = f"Mean over {len(group.envs)} environments"
+    return [panel(f"curve-{group.slug}", lines(title, x, y, _series(context, found), grid(group.steps)))]
+
+
+def _series(context: Context, found: Mapping[str, Curve]) -> list[Chart]:
+    return [
+        series(context.number(agent), f"{agent} ({curve.runs} runs)", curve.mean, curve.low, curve.high)
+        for agent, curve in found.items()
+    ]
+
+
+def _about(group: Group) -> str:
+    marks = " A hollow diamond at the right edge is the paper's score at this budget." if _has_marks(group) else ""
+    return f"Mean over up to {len(group.seeds)} seeds; the band is its 95% bootstrap interval.{marks}"
+
+
+def _has_marks(group: Group) -> bool:
+    return bool(group.paper().scores) and paper_unit(group.suite).name == "score"
+
+
+def _panel(context: Context, group: Group, env: str, found: dict[str, Curve]) -> Body:
+    steps = grid(group.steps)
+    marks = _marks(context, group.paper(), env, found) if _has_marks(group) else []
+    chart = lines(env, {**charts.STEPS, "max": group.steps}, RETURN, _series(context, found), steps, marks=marks)
+    return panel(f"curve-{group.slug}-{env}", chart)
+
+
+def _marks(context: Context, paper: Paper, env: str, found: dict[str, Curve]) -> list[Chart]:
+    known = [(agent, paper.score(env, agent)) for agent in found]
+    return [
+        {
+            "agent": context.number(agent),
+            "y": value.mean,
+            "label": f"{agent}: the paper's {value.mean:g} ± {value.std:g}",
+        }
+        for agent, value in known
+        if value
+    ]

@@ -1,0 +1,151 @@
+"""The list of all runs, and each run's own page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from headrace.analysis.records import STATES, Record
+from headrace.analysis.report import charts
+from headrace.analysis.report.charts import lines, number, numbers, series
+from headrace.analysis.report.context import Context
+from headrace.analysis.report.html import Html, join, tag
+from headrace.analysis.report.parts import Body, Part, panel, panels, together
+from headrace.analysis.report.quantities import quantity
+from headrace.analysis.report.sections.latents import latents_body
+from headrace.analysis.report.sections.overview import hours_of, rate_of
+from headrace.analysis.rows import sampled_rows
+from headrace.errors import HeadraceError
+from headrace.store import METRICS, SPEED
+from headrace.tables import Columns
+
+POINTS = 250  # of a chart on a run's page
+COLUMNS = ("key", "name", "agent", "env", "seed", "steps", "step", "state", "score", "points", "rate", "hours")
+
+
+def runs(context: Context) -> Part:
+    """The frame of the list; its rows are `run_rows`."""
+    counts = Counter(record.state for record in context.found.records)
+    present = tuple((state, counts[state]) for state in STATES if counts[state])
+    return Part("runs", "Runs", present, lambda: Body(_frame(present)))
+
+
+def _frame(present: tuple[tuple[str, int], ...]) -> Html:
+    states = [_state_button("", "all"), *(_state_button(state, f"{state} {count:,}") for state, count in present)]
+    search = tag(
+        "input", type="search", placeholder="filter: words such as qrc breakout seed3", aria_label="filter the runs"
+    )
+    leaf = [_leaf(-1, "← back"), _leaf(1, "next →")]
+    count = tag("span", class_="count note", role="status")
+    table = tag("table", tag("thead", tag("tr")), tag("tbody"))
+    note = "A star marks a score that is the mean of fewer than 50 log points. A click on an agent opens the run."
+    tools = [tag("div", search, states, class_="tools"), tag("div", leaf, count, class_="tools")]
+    return join([tag("p", note, class_="soft"), *tools, tag("div", table, class_="scroll card")])
+
+
+def _state_button(state: str, text: str) -> Html:
+    return tag("button", text, type="button", class_="small", data_state=state, aria_pressed="false")
+
+
+def _leaf(by: int, text: str) -> Html:
+    return tag("button", text, type="button", class_="small", data_leaf=by)
+
+
+def run_rows(context: Context) -> dict[str, Any]:
+    """Every run in brief, as rows for the list."""
+    rows = [_row(context, record) for record in context.found.records]
+    version = hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:12]
+    return {"columns": COLUMNS, "rows": rows, "version": version}
+
+
+def _row(context: Context, r: Record) -> list[Any]:
+    mean, points = (number(r.score.mean), r.score.points) if r.score else (None, 0)
+    place = [context.key(r), r.name, context.number(r.agent), r.env, r.seed, r.steps, r.step, r.state]
+    return [*place, mean, points, number(rate_of(r)), number(hours_of(r))]
+
+
+def run_page(context: Context, record: Record, video: Html) -> Body:
+    """Everything that a run logged, against steps."""
+    title = tag("h2", context.named(record.agent), f" on {record.env}, seed {record.seed}", tabindex=-1)
+    try:
+        logged, speed = _logged(record)
+        trouble = Html("")
+    except (HeadraceError, OSError) as error:
+        logged, speed, trouble = {}, {}, tag("p", f"Its tables cannot be read: {error}", class_="gone")
+    head = Body(join([title, _facts(record), video, trouble]))
+    shown = [_metric(context, record, name, "logged", logged[name]) for name in logged if name != "step"]
+    shown += [_metric(context, record, "steps_per_s", "timed", speed["steps_per_s"])] if speed else []
+    grids = {name: numbers(table["step"], 9) for name, table in (("logged", logged), ("timed", speed)) if table}
+    return together(head, replace(panels(*shown), grids=grids), latents_body(record))
+
+
+def _logged(record: Record) -> tuple[Columns, Columns]:
+    names = record.columns() if (record.path / METRICS).is_file() else []
+    return _thinned(record.curve(names)), sampled_rows(record.path / SPEED, ("step", "steps_per_s"), POINTS)
+
+
+def _thinned(table: Columns) -> Columns:
+    """At most POINTS rows, the last among them."""
+    rows = len(table.get("step", ()))
+    kept = slice((rows - 1) % (stride := -(-rows // POINTS) or 1), None, stride)
+    return {name: values[kept] for name, values in table.items()}
+
+
+def _metric(context: Context, record: Record, name: str, grid: str, values: np.ndarray) -> Body:
+    what = quantity(name)
+    line = series(context.number(record.agent), what.label, values)
+    y = charts.axis(what.label, what.unit)
+    return panel(
+        f"run-{name}",
+        lines(f"{what.label}: {what.about}", {**charts.STEPS, "max": record.steps}, y, [line], grid, always=True),
+    )
+
+
+def _facts(record: Record) -> Html:
+    facts = [
+        ("state", tag("span", record.state, class_=f"state {record.state}")),
+        ("steps", f"{record.step:,} of {record.steps:,}"),
+        ("score", _score(record)),
+        ("time", _hours(record)),
+        ("cause", record.cause),
+        ("engine", record.engine),
+        ("started", record.manifest.get("start")),
+        ("ended", record.manifest.get("end")),
+        ("continued", _resumed(record.manifest)),
+        ("machine", _machine(record.manifest)),
+        ("commit", record.manifest.get("commit")),
+        ("digest", record.manifest.get("digest")),
+        ("folder", tag("code", str(record.path))),
+    ]
+    return tag("dl", [(tag("dt", name), tag("dd", value)) for name, value in facts if value], class_="facts")
+
+
+def _score(record: Record) -> str:
+    return (
+        f"{record.score.mean:.4g} (mean of {record.score.points} log points)"
+        if record.score
+        else "no episode has ended yet"
+    )
+
+
+def _hours(record: Record) -> str:
+    hours, rate = hours_of(record), rate_of(record)
+    return "" if math.isnan(hours) else f"{hours:.3g} machine hours, {rate:,.0f} steps/s"
+
+
+def _resumed(manifest: Mapping[str, Any]) -> str:
+    found = manifest.get("resumed")
+    steps = [str(one.get("step")) for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    return f"from step {', '.join(steps)}" if steps else ""
+
+
+def _machine(manifest: Mapping[str, Any]) -> str:
+    facts = manifest.get("machine")
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value) if isinstance(facts, Mapping) else ""

@@ -1,0 +1,121 @@
+"""The report as a set of files by address, each made when it is wanted: to be written to a folder, or served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from headrace.analysis.records import Found, Record
+from headrace.analysis.report import page
+from headrace.analysis.report.context import Context
+from headrace.analysis.report.gallery import Gallery
+from headrace.analysis.report.html import Html
+from headrace.analysis.report.parts import Body, Make, Memory, Part
+from headrace.analysis.report.sections import all_parts
+from headrace.analysis.report.sections.runs import run_page, run_rows
+from headrace.analysis.report.shades import dash_of
+from headrace.errors import HeadraceError
+
+Video = Callable[[Record, str], Html]  # what a run's page shows of its video
+
+
+@dataclass
+class Site:
+    context: Context
+    memory: Memory
+    gallery: Gallery
+    video: Video
+    live: float = 0.0  # seconds between two questions for news; 0: the page never asks
+    made: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @cached_property
+    def parts(self) -> list[tuple[Part, Body]]:
+        return [(part, self.memory.body(part)) for part in all_parts(self.context, self.gallery)]
+
+    @cached_property
+    def frame(self) -> str:
+        return page.frame_version(self.context, [part for part, _ in self.parts])
+
+    @cached_property
+    def rows(self) -> dict[str, Any]:
+        return run_rows(self.context)
+
+    @cached_property
+    def by_key(self) -> dict[str, Record]:
+        return {self.context.key(record): record for record in self.context.found.records}
+
+    def files(self) -> Iterator[tuple[str, Make]]:
+        """Every file of the report but videos."""
+        yield "index.html", self.index
+        for key in self.by_key:
+            yield f"data/runs/{key}.js", partial(self.run_file, key)
+        for _, body in self.parts:
+            yield from body.files.items()
+
+    def file(self, address: str) -> Make | None:
+        """The file at an address of `files`, found without making a list of them all."""
+        if address in ("", "index.html"):
+            return self.index
+        folder, _, name = address.rpartition("/")
+        key, _, kind = name.partition(".")
+        if folder == "data/runs" and kind == "js" and key in self.by_key:
+            return partial(self.run_file, key)
+        return next((body.files[address] for _, body in self.parts if address in body.files), None)
+
+    def index(self) -> bytes:
+        agents = [{"name": agent, "dash": dash_of(agent)} for agent in self.context.agents]
+        parts = {part.id: {"version": body.version, **body.data()} for part, body in self.parts}
+        data = {"live": self.live, "frame": self.frame, "agents": agents, "off": self.context.switched_off}
+        whole = {**data, "parts": parts, "runs": self.rows, "changed": self.changed()}
+        return page.page(self.context, self.parts, whole, self._title(), self._about()).encode(errors="replace")
+
+    def changed(self) -> dict[str, str]:
+        """What of each run a reader of its own page would see change; nothing on a page that never asks."""
+        return {key: f"{r.state} {r.step}" for key, r in self.by_key.items()} if self.live else {}
+
+    def run_file(self, key: str) -> bytes:
+        record = self.by_key[key]
+        body = run_page(self.context, record, self.video(record, key))
+        return as_script({"id": f"run-{key}", "html": body.html, **body.data()})
+
+    def part_file(self, id_: str) -> bytes:
+        """A part as it is now, for a page that asks for news."""
+        body = next((body for part, body in self.parts if part.id == id_), None)
+        if body is None:
+            raise HeadraceError(f"the page has no part {id_!r}")
+        rows = self.rows if id_ == "runs" else None
+        return as_script({"id": id_, "version": body.version, "html": body.html, **body.data(), "runs": rows})
+
+    def digest(self) -> bytes:
+        """What a page needs to know in order to ask for what has changed."""
+        parts = {part.id: body.version for part, body in self.parts}
+        known = {"frame": self.frame, "parts": parts, "runs": self.rows["version"], "changed": self.changed()}
+        return json.dumps({**known, "time": f"{self.made:%H:%M:%S} UTC"}).encode()
+
+    def _title(self) -> str:
+        return f"headrace: {self.context.root.resolve().name or self.context.root}"
+
+    def _about(self) -> str:
+        count, groups = len(self.context.found.records), self.context.groups
+        what = "; ".join(group.title for group in groups[:4]) + (" and more" if len(groups) > 4 else "")
+        return f"{count:,} runs ({what}), as of {self.made:%Y-%m-%d %H:%M} UTC."
+
+
+def as_script(part: dict[str, Any]) -> bytes:
+    """JSON that a page opened from a disk can read, too: a script that hands it over."""
+    return f"headracePart({page.safe_json(part)});\n".encode(errors="replace")
+
+
+def require_runs(root: Path, found: Found) -> None:
+    """HeadraceError in a sentence where there is nothing to report on."""
+    if found.records:
+        return
+    reasons = [f"{p.path.name}: {p.why}" for p in found.problems[:3]]
+    foreign = f"{found.foreign:,} files that belong to no run" if found.foreign else "nothing"
+    seen = "; ".join(reasons) or foreign
+    raise HeadraceError(f"{root} holds no run that can be read (there is {seen}). `headrace train` makes one.")

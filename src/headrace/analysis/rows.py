@@ -1,0 +1,76 @@
+"""Some rows of a table without parsing the rest: its last ones, or evenly spaced ones."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from headrace.errors import HeadraceError
+from headrace.tables import Columns
+
+TAIL = 1 << 14  # bytes first looked at for the last rows
+NEWLINE = 10
+
+
+def last_rows(path: Path, count: int) -> Columns:
+    """The last rows of a table, all columns; nothing where the table is absent or has no row yet."""
+    if not path.exists():
+        return {}
+    with path.open("rb") as file:
+        header = file.readline()
+        first, end, size = file.tell(), file.seek(0, 2), TAIL
+        while True:
+            start = max(first, end - size)
+            file.seek(start)
+            data = file.read(end - start)
+            if start == first or data.count(b"\n") > count:
+                break
+            size *= 4
+    lines = data.split(b"\n")[:-1]  # without a last line that is still being written
+    lines = lines if start == first else lines[1:]
+    names, kept = _names(header), lines[-count:]
+    found = _columns(names, names, kept)
+    if kept and len(found.get("step", ())) < len(kept):
+        raise HeadraceError(f"{path} is damaged: its last rows are not rows of numbers")
+    return found
+
+
+def sampled_rows(path: Path, columns: Sequence[str], count: int) -> Columns:
+    """At most `count` evenly spaced rows of the columns that the table has, its last row among them.
+
+    A row that is not one of numbers is left out. Tables of equal length are sampled at equal rows, so that runs of one
+    budget can be averaged point by point.
+    """
+    if not path.exists():
+        return {}
+    data = path.read_bytes()
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+    if len(ends) < 2:
+        return {}
+    rows = len(ends) - 1
+    stride = -(-rows // count)
+    picked = np.arange(rows - 1, -1, -stride)[::-1] + 1
+    lines = [data[ends[i - 1] + 1 : ends[i]] for i in picked]
+    return _columns(_names(data[: ends[0]]), set(columns), lines)
+
+
+def _names(header: bytes) -> list[str]:
+    return header.decode(errors="replace").strip().split(",")
+
+
+def _cells(lines: list[bytes], places: list[int], width: int) -> Iterator[list[float]]:
+    """The cells at those places of every line that is a row of numbers."""
+    for line in lines:
+        cells = line.split(b",")
+        with suppress(ValueError):
+            if len(cells) == width:
+                yield [float(cells[i]) for i in places]
+
+
+def _columns(names: list[str], wanted: Container[str], lines: list[bytes]) -> Columns:
+    places = [i for i, name in enumerate(names) if name in wanted]
+    values = np.array(list(_cells(lines, places, len(names))), np.float64).reshape(-1, len(places))
+    return {names[i]: values[:, k] for k, i in enumerate(places)} if len(values) else {}

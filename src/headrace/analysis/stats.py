@@ -1,0 +1,151 @@
+"""Aggregates of scores over runs and tasks (Agarwal et al. 2021), with stratified-bootstrap intervals.
+
+A score matrix is (runs x tasks); NaN marks a run that is not there. With no NaN every number equals the published
+definition; with some, each task counts the runs it has. All randomness comes from the generator that is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+REPETITIONS = 2000  # of a bootstrap
+CONFIDENCE = 0.95
+BLOCK = 1 << 22  # numbers held at once while a bootstrap resamples
+
+Statistic = Callable[[np.ndarray], np.ndarray]  # (..., runs, tasks) -> (...)
+
+
+class Interval(NamedTuple):
+    """A number with its bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def task_means(scores: np.ndarray) -> np.ndarray:
+    """The mean over runs of every task; NaN for a task without runs."""
+    present = ~np.isnan(scores)
+    count = present.sum(axis=-2)
+    total = np.where(present, scores, 0.0).sum(axis=-2)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def mean(scores: np.ndarray) -> np.ndarray:
+    """The mean over tasks of the tasks' means."""
+    return _nan_mean(task_means(scores))
+
+
+def median(scores: np.ndarray) -> np.ndarray:
+    """The median over tasks of the tasks' means."""
+    return _nan_quantile_mean(np.sort(task_means(scores), axis=-1))
+
+
+def iqm(scores: np.ndarray) -> np.ndarray:
+    """The mean of the middle half of all scores: a quarter of them, rounded down, is cut off at either end."""
+    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)  # NaN sorts last
+    count = (~np.isnan(flat)).sum(axis=-1, keepdims=True)
+    cut = count // 4
+    place = np.arange(flat.shape[-1])
+    kept = (place >= cut) & (place < count - cut)
+    return _ratio(np.where(kept, flat, 0.0).sum(axis=-1), kept.sum(axis=-1))
+
+
+def optimality_gap(scores: np.ndarray, target: float = 1.0) -> np.ndarray:
+    """By how much scores fall short of `target` on average; what exceeds it counts as reaching it."""
+    return target - _nan_mean(np.minimum(scores, target).reshape(*scores.shape[:-2], -1))
+
+
+AGGREGATES: dict[str, Statistic] = {"mean": mean, "median": median, "iqm": iqm, "optimality_gap": optimality_gap}
+
+
+def _nan_mean(values: np.ndarray) -> np.ndarray:
+    present = ~np.isnan(values)
+    return _ratio(np.where(present, values, 0.0).sum(axis=-1), present.sum(axis=-1))
+
+
+def _nan_quantile_mean(ordered: np.ndarray) -> np.ndarray:
+    """The median of sorted values, those that are not NaN."""
+    count = (~np.isnan(ordered)).sum(axis=-1, keepdims=True)
+    low, high = np.maximum(count - 1, 0) // 2, count // 2
+    high = np.where(count > 0, high, 0)
+    pair = np.take_along_axis(ordered, low, -1) + np.take_along_axis(ordered, high, -1)
+    return pair[..., 0] / 2
+
+
+def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The mean over tasks of P(a run of x scores above a run of y), ties counting half."""
+    return _nan_mean(_improvement_by_task(x, y))
+
+
+def _improvement_by_task(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    ours, theirs = x[..., :, None, :], y[..., None, :, :]
+    both = ~(np.isnan(ours) | np.isnan(theirs))
+    better = np.where(both, np.heaviside(np.where(both, ours - theirs, 0.0), 0.5), 0.0)
+    return _ratio(better.sum(axis=(-3, -2)), both.sum(axis=(-3, -2)))
+
+
+def profile(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """The share of runs above each threshold, averaged over tasks: the score distribution as (..., thresholds)."""
+    above = np.where(np.isnan(scores), np.nan, 0.0)[..., None, :, :] + (
+        scores[..., None, :, :] > np.asarray(thresholds)[:, None, None]
+    )
+    return _nan_mean(task_means(above))
+
+
+def profile_of_means(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """The share of tasks whose mean score is above each threshold."""
+    means = task_means(scores)[..., None, :]
+    return _nan_mean(np.where(np.isnan(means), np.nan, (means > np.asarray(thresholds)[:, None]).astype(float)))
+
+
+def resampled(scores: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """`count` matrices like `scores`, the runs of every task drawn anew with replacement from that task's own."""
+    runs, tasks = scores.shape
+    order = np.argsort(np.isnan(scores), axis=0, kind="stable")
+    packed = np.take_along_axis(scores, order, axis=0)  # the runs there are first
+    present = (~np.isnan(scores)).sum(axis=0)
+    drawn = (rng.random((count, runs, tasks)) * np.maximum(present, 1)).astype(np.int64)
+    found = np.take_along_axis(packed[None], drawn, axis=1)
+    return np.where(np.arange(runs)[:, None] < present, found, np.nan)
+
+
+def bootstrap(
+    scores: Sequence[np.ndarray],
+    statistic: Callable[..., np.ndarray],
+    rng: np.random.Generator,
+    repetitions: int = REPETITIONS,
+) -> np.ndarray:
+    """The statistic of each of `repetitions` stratified resamples, every matrix resampled on its own."""
+    held = max(1, sum(m.size for m in scores)) * 8
+    block = max(1, min(repetitions, BLOCK // held))
+    sizes = [min(block, repetitions - done) for done in range(0, repetitions, block)]
+    return np.concatenate([statistic(*(resampled(m, size, rng) for m in scores)) for size in sizes])
+
+
+def interval(
+    scores: np.ndarray | Sequence[np.ndarray],
+    statistic: Callable[..., np.ndarray],
+    rng: np.random.Generator,
+    repetitions: int = REPETITIONS,
+    confidence: float = CONFIDENCE,
+) -> Interval:
+    """The statistic with its percentile interval; without an interval where no task has more than one run."""
+    matrices = [scores] if isinstance(scores, np.ndarray) else list(scores)
+    value = float(statistic(*matrices))
+    if not any((~np.isnan(m)).sum(axis=0).max(initial=0) > 1 for m in matrices):
+        return Interval(value, np.nan, np.nan)
+    low, high = percentiles(bootstrap(matrices, statistic, rng, repetitions), confidence)
+    return Interval(value, float(low), float(high))
+
+
+def percentiles(found: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
+    tail = 50 * (1 - confidence)
+    return np.percentile(found, [tail, 100 - tail], axis=0)

@@ -1,0 +1,97 @@
+"""The fixed trajectory on which encoders are compared: the same observations for every agent and every checkpoint.
+
+The paper says "a random trajectory of 5000 steps". Here it is that of a uniformly random policy from a fixed seed, so
+that it depends on the environment alone: no agent is measured on states that its own policy prefers. Episodes follow
+one another until there are enough observations. What a game's state was at each of them is kept where the game is
+written in this package.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.envs.base import EnvSpec
+from headrace.envs.registry import Environment
+from headrace.errors import BadSetting, HeadraceError
+
+LENGTH, SEED = 5000, 2026
+
+
+class Trajectory(NamedTuple):
+    spec: EnvSpec
+    observations: np.ndarray  # stacked as an agent sees them, not standardised
+    episode: np.ndarray  # number of the episode that each belongs to
+    state: dict[str, np.ndarray]  # variables of the game by name, (observations x size); empty where not known
+    policy: str
+
+
+@lru_cache(maxsize=2)
+def trajectory(env: Environment, length: int = LENGTH, seed: int = SEED) -> Trajectory:
+    """The environment's trajectory; equal for equal arguments, on every machine that has the same game."""
+    if length < 2:
+        raise BadSetting(f"a trajectory needs at least 2 steps, got {length}")
+    played = _compiled if env.forms[0] == "compiled" else _hosted  # one form for all, whichever a run was trained in
+    spec, frames, first, state = played(env, length, seed)
+    stacked = stack(frames, first, spec.frames)
+    return Trajectory(spec, stacked, np.cumsum(first) - 1, state, f"uniformly random, seed {seed}")
+
+
+def _actions(count: int, length: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, count, length).astype(np.int32)
+
+
+def _compiled(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, Any]]:
+    """Frames, whether each begins an episode, and the game's state, from one compiled program."""
+    if find_spec("jax") is None:
+        raise HeadraceError(f"the trajectory of {env.name} needs the jax package: pip install jax")
+    import jax
+    import jax.numpy as jnp
+
+    game = env.compiled()
+    key = jax.random.key(seed, impl="threefry2x32")
+    actions = jnp.asarray(_actions(game.spec.n_actions, length, seed))
+
+    def step(carry: Any, given: Any) -> tuple[Any, Any]:
+        state, obs, first = carry
+        action, number = given
+        after, timestep = game.step(state, action, jax.random.fold_in(key, number))
+        return (after, timestep.obs, timestep.last), (state, obs, first)
+
+    def whole(actions: Any) -> Any:
+        state, obs = game.init(key)
+        return jax.lax.scan(step, (state, obs, jnp.bool_(True)), (actions, jnp.arange(1, length + 1)))[1]
+
+    states, frames, first = jax.device_get(jax.jit(whole)(actions))
+    return game.spec, np.asarray(frames), np.asarray(first), _variables(getattr(states, "game", None))
+
+
+def _variables(value: Any, name: str = "") -> dict[str, np.ndarray]:
+    """The fields of a game's state as columns, nested ones by their dotted names."""
+    if hasattr(value, "_asdict"):
+        parts = [_variables(inner, f"{name}.{key}" if name else key) for key, inner in value._asdict().items()]
+        return {key: column for part in parts for key, column in part.items()}
+    return {name: np.asarray(value).reshape(len(value), -1).astype(np.float64)} if name else {}
+
+
+def _hosted(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, Any]]:
+    game = env.host()
+    frame, first = game.reset(seed), True
+    frames, begins = [], []
+    for action in _actions(game.spec.n_actions, length, seed):
+        frames.append(np.array(frame))
+        begins.append(first)
+        timestep = game.step(int(action))
+        frame, first = timestep.obs, bool(timestep.last)
+    return game.spec, np.stack(frames), np.array(begins), {}
+
+
+def stack(frames: np.ndarray, first: np.ndarray, count: int) -> np.ndarray:
+    """Each frame with the count - 1 before it in its episode, oldest first; before an episode's first frame, itself."""
+    place = np.arange(len(frames))
+    start = np.maximum.accumulate(np.where(first, place, 0))
+    lags = [np.maximum(place - back, start) for back in range(count - 1, -1, -1)]
+    return np.concatenate([frames[lag] for lag in lags], axis=-1)

@@ -1,0 +1,120 @@
+"""The pieces that the page is made of, with numbers that can be checked by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.analysis.records import read_record
+from headrace.analysis.report.charts import lines, numbers, series
+from headrace.analysis.report.html import Html, tag
+from headrace.analysis.report.once import ReadOnce
+from headrace.analysis.report.page import safe_json
+from headrace.analysis.report.quantities import QUANTITIES, quantity
+from headrace.analysis.report.sections.overview import hours_of, rate_of
+from headrace.analysis.report.sections.runs import _thinned
+from headrace.analysis.report.shades import DARK_GROUND, ENOUGH, agent_styles, contrast, lifted
+from headrace.analysis.report.tables import turned
+from headrace.analysis.style import LOOKS
+from headrace.analysis.table import Cell, Table
+from headrace.run import make_run
+from headrace.store import METRICS
+from tests.analysis.synthetic import write_run
+
+GLOSSARY = Path(__file__).parents[3] / "docs" / "glossary.md"
+
+
+def test_text_is_escaped_and_html_is_not():
+    assert tag("p", '<b> & "', class_='a"b') == '<p class="a&quot;b">&lt;b&gt; &amp; &quot;</p>'
+    assert tag("p", tag("b", "x"), Html("<i>")) == "<p><b>x</b><i></p>"
+    assert tag("td", ["a", ("<", tag("i"))]) == "<td>a&lt;<i></i></td>"
+    found = tag("input", type="search", hidden=True, title=None, data_agent=0)
+    assert found == '<input type="search" hidden data-agent="0">'
+
+
+def test_numbers_have_four_digits_and_what_is_not_finite_is_none():
+    found = numbers([1.23456, math.nan, math.inf, -math.inf, 0.0, 123456.0, -1e-7])
+    assert found == [1.235, None, None, None, 0, 123500, -1e-7]
+    assert numbers([]) == []
+    assert numbers([123456789.0], 9) == [123456789]
+
+
+def test_a_line_has_an_interval_only_where_there_is_one():
+    nothing = np.full(2, math.nan)
+    assert "low" not in series(0, "a", [1.0, 2.0], nothing, nothing)
+    assert series(0, "a", [1.0, 2.0], [0.5, math.nan], [1.5, math.nan])["low"] == [0.5, None]
+    assert lines("t", {}, {}, [], "shared")["xs"] == "shared"
+
+
+def test_data_cannot_end_the_script_that_they_stand_in():
+    text = safe_json({"name": "</script><!--\u2028"})
+    assert "<" not in text
+    assert json.loads(text) == {"name": "</script><!--\u2028"}
+    with pytest.raises(ValueError, match="Out of range"):
+        safe_json(math.nan)
+
+
+def test_contrast_is_that_of_wcag():
+    assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
+    assert contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)
+
+
+def test_dark_colours_are_lifted_for_a_dark_ground_and_bright_ones_kept():
+    assert lifted("#FFD080") == "#FFD080"
+    shades = {agent: lifted(look.colour) for agent, look in LOOKS.items()}
+    assert len(set(shades.values())) == len(LOOKS)
+    for shade in shades.values():
+        assert contrast(tuple(int(shade[i : i + 2], 16) for i in (1, 3, 5)), DARK_GROUND) >= ENOUGH
+    assert ".agent-1{--c:" in agent_styles(["dqn", "qrc"])
+
+
+def test_a_fleet_s_time_is_shared_by_its_streams(tmp_path):
+    run = make_run("qrc", "minatar/breakout", steps=1e6)
+    record = read_record(write_run(tmp_path, run, 1.0, details={"seconds": 500.0, "streams": 50}))
+    assert hours_of(record) == pytest.approx(10 / 3600)
+    assert rate_of(record) == pytest.approx(2000)
+
+
+def test_a_run_that_goes_on_has_the_time_that_it_logged(tmp_path):
+    path = write_run(tmp_path, make_run("qrc", "minatar/breakout", steps=1e6), 1.0, status="running", share=0.5)
+    assert math.isnan(hours_of(read_record(path)))
+    (path / "speed.csv").write_text("step,steps_per_s,seconds\n1000,10.0,100.0\n500000,10.0,7200.0\n")
+    assert hours_of(read_record(path)) == pytest.approx(2)
+
+
+def test_a_record_that_reads_once_says_the_same(tmp_path):
+    record = read_record(write_run(tmp_path, make_run("qrc+spr", "minatar/breakout", steps=1e6), 5.0, rows=1000))
+    once = ReadOnce.of(record)
+    for columns in (("return",), ("return", "aux_loss"), ("nowhere",)):
+        ours, theirs = once.curve(columns), record.curve(columns)
+        assert ours.keys() == theirs.keys()
+        assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    (record.path / METRICS).unlink()
+    assert len(once.curve()["step"]) > 300
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 249, 250, 251, 400, 501])
+def test_thinned_rows_are_few_evenly_spaced_and_end_with_the_last(rows):
+    kept = _thinned({"step": np.arange(rows)})["step"]
+    assert len(kept) <= 250
+    assert len(set(np.diff(kept).tolist())) <= 1
+    assert rows == 0 or kept[-1] == rows - 1
+
+
+def test_a_turned_table_has_the_same_cells():
+    table = Table("t", "T", ["environment", "a", "b"], [[Cell("x"), Cell("1"), Cell("2")]], [])
+    found = turned(table)
+    assert list(found.header) == ["agent", "x"]
+    assert [[cell.text for cell in row] for row in found.rows] == [["a", "1"], ["b", "2"]]
+
+
+def test_every_column_of_the_glossary_has_a_label_and_a_unit():
+    section = GLOSSARY.read_text().partition("## Columns of metrics.csv")[2].partition("## Columns of the other")[0]
+    columns = {line.split("`")[1] for line in section.splitlines() if line.startswith("| `")} - {"step"}
+    assert columns <= QUANTITIES.keys()
+    assert all(what.label and what.unit for what in QUANTITIES.values())
+    assert quantity("mine").label == "mine"

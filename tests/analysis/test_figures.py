@@ -1,0 +1,127 @@
+"""Figures: drawn for every kind of store, one look an agent, whole files."""
+
+from __future__ import annotations
+
+import colorsys
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from headrace.agents import VARIANTS
+from headrace.analysis.artefacts import drawings
+from headrace.analysis.canvas import save
+from headrace.analysis.figures import latents_over_training, rank_bars, tsne_panels
+from headrace.analysis.latents import AtStep, Latents
+from headrace.analysis.records import find_runs
+from headrace.analysis.representation import Silence
+from headrace.analysis.scores import groups
+from headrace.analysis.style import LOOKS, look_of
+from headrace.run import make_run
+from tests.analysis.synthetic import store, write_run
+
+
+def test_all_of_the_papers_figures_are_drawn(group, rng, tmp_path):
+    names = []
+    for drawn in drawings([group], rng):
+        names.append(drawn.name)
+        for axes in drawn.figure.axes:
+            assert axes.get_xlabel(), drawn.name
+            assert axes.get_ylabel() or axes.get_yticklabels(), drawn.name
+    kinds = {name.partition("_")[0] for name in names}
+    assert kinds == {"curves", "suite", "cosine", "aggregates", "profiles", "against", "ablations"}
+
+
+def test_a_figure_is_written_as_png_and_pdf_and_always_the_same(group, rng, tmp_path):
+    drawn = next(d for d in drawings([group], rng) if d.name.startswith("suite"))
+    png, pdf = save(drawn.figure, tmp_path, drawn.name)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert pdf.read_bytes().startswith(b"%PDF")
+    before = png.read_bytes(), pdf.read_bytes()
+    save(drawn.figure, tmp_path, drawn.name)
+    assert (png.read_bytes(), pdf.read_bytes()) == before
+
+
+def test_one_unfinished_run_is_drawn_as_far_as_it_got(tmp_path, rng):
+    run = make_run("qrc", "minatar/breakout", steps=1e6, engine="reference")
+    write_run(tmp_path, run, 1.0, status="interrupted", share=0.3)
+    names = [d.name for d in drawings(groups(find_runs(tmp_path).records), rng)]
+    assert names == ["curves_minatar_1M", "suite_minatar_1M"]
+
+
+def test_mixed_suites_and_budgets_have_figures_of_their_own(tmp_path, rng):
+    for steps in (1e6, 2e6):
+        store(tmp_path, agents=("qrc", "qrc+spr"), seeds=(0,), steps=steps)
+    run = make_run("qrc", "minatar/breakout", steps=1e6, settings=("env.sticky=0",), engine="reference")
+    write_run(tmp_path, run, 1.0)
+    names = [d.name for d in drawings(groups(find_runs(tmp_path).records), rng) if d.name.startswith("curves")]
+    assert names == ["curves_minatar_1M", "curves_minatar_2M", "curves_minatar-sticky=0.0_1M"]
+
+
+def test_the_nine_variants_look_different():
+    assert set(LOOKS) == set(VARIANTS)
+    assert len({look.colour for look in LOOKS.values()}) == 9
+    for a, b in combinations(LOOKS, 2):
+        if a.partition("+")[0] == b.partition("+")[0]:
+            assert LOOKS[a].dashes != LOOKS[b].dashes, (a, b)
+
+
+# How each kind of colour-blind eye sees linear RGB (Vienot, Brettel and Mollon 1999; tritanopia: Brettel et al. 1997,
+# one half-plane): the rows give what remains of red, green and blue.
+BLIND = {
+    "protan": [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]],
+    "deutan": [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]],
+    "tritan": [[1.0, 0.14461, -0.14461], [0.0, 0.85924, 0.14076], [0.0, 0.85924, 0.14076]],
+    "none": np.eye(3),
+}
+
+
+def lab(colour, blindness):
+    rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(BLIND[blindness]) @ linear, 0, 1)
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ seen
+    f = np.cbrt(xyz / np.array([0.9505, 1.0, 1.089]))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("blindness", BLIND)
+def test_colours_stay_apart_for_colour_blind_readers(blindness):
+    """A difference of 10 in CIELAB is plain to see side by side; lines of one family differ in their dashes too."""
+    for a, b in combinations(LOOKS, 2):
+        apart = np.linalg.norm(lab(LOOKS[a].colour, blindness) - lab(LOOKS[b].colour, blindness))
+        assert apart > 10, (a, b, blindness, apart)
+
+
+@pytest.mark.parametrize("agent", LOOKS)
+def test_every_colour_can_be_seen_on_white(agent):
+    assert lab(LOOKS[agent].colour, "none")[0] < 80
+
+
+def test_other_agents_keep_their_own_look():
+    assert look_of("qrc td.lr=0.1") == look_of("qrc td.lr=0.1")
+    assert look_of("qrc td.lr=0.1") != look_of("qrc td.lr=0.2")
+    for name in ("a", "b", "some other agent"):
+        colour = look_of(name).colour
+        hue = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))[0]
+        assert hue > 0.73 or hue < 0.05
+
+
+def made_up_latents(last=100.0):
+    at = [
+        AtStep(step, rank, rank + 1, 1024, {"encoder": Silence(0.0, 0.1)}, {"encoder": 1.0}, {})
+        for step, rank in ((0, 50.0), (2_500_000, 80.0), (5_000_000, last))
+    ]
+    return Latents("minatar/breakout", "uniformly random", 5000, tuple(at), (30.0,))
+
+
+def test_latents_are_drawn(group, rng, tmp_path):
+    ranks = {agent: rng.uniform(10, 500, (5, 5)) for agent in group.agents}
+    points = {step: rng.normal(size=(300, 2)).astype(np.float32) for step in (0, 2_500_000, 5_000_000)}
+    figures = {
+        "rank": rank_bars(group, ranks),
+        "over_training": latents_over_training([("qrc", made_up_latents()), ("dqn", made_up_latents(20))], "Latents"),
+        "tsne": tsne_panels([("qrc+spr+orth", points), ("qrc", points)], 30, "breakout", 5_000_000),
+    }
+    for name, figure in figures.items():
+        assert all(path.stat().st_size > 1000 for path in save(figure, tmp_path, name))

@@ -1,0 +1,188 @@
+"""Tables: numbers beside the paper's, and the same in three forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from headrace.analysis.ablations import ablation_table, known, present
+from headrace.analysis.artefacts import tables
+from headrace.analysis.cost import cost_of, cost_table
+from headrace.analysis.paper import UNITS, Value
+from headrace.analysis.ranks import probe_table, rank_table
+from headrace.analysis.records import find_runs
+from headrace.analysis.score_tables import compared, coverage_table, formula_table, interval_table, scores_table
+from headrace.analysis.scores import groups
+from headrace.analysis.table import Cell, Table, between, latex_text, number, signed, spread
+from headrace.run import make_run
+from tests.analysis.synthetic import MINATAR, store, write_run
+
+STEPS = 5e6
+
+
+def one(agent="qrc", env="minatar/breakout", steps=STEPS, **words):
+    return make_run(agent, env, steps=steps, engine="reference", **words)
+
+
+def rows_of(table):
+    return list(csv.DictReader(io.StringIO(table.csv())))
+
+
+def test_numbers_are_short():
+    assert [number(x) for x in (0.123, 37.214, 123.46, 1256.9, float("nan"))] == [
+        "0.12", "37.21", "123.5", "1,257", "\N{EN DASH}",
+    ]  # fmt: skip
+    assert spread(1256.94, 296.5) == "1,257 ± 296"
+    assert (signed(1.5), signed(-1.5)) == ("+1.50", "-1.50")
+    assert between(1.0, 0.5, 2.0) == "1.00 [0.50, 2.00]"
+
+
+def test_ours_differ_from_the_papers_where_chance_would_not_make_them():
+    """Mean 10, standard error sqrt(1/4 + 1/4) = 0.71 against the paper's 10 +- 1."""
+    ours = np.array([9.0, 11.0, 10.0, 10.0]) * 1.0
+    assert compared(ours, Value(10.0, 1.0)) == ("same", 0.0)
+    assert compared(ours + 3, Value(10.0, 1.0)) == ("above", 3.0)
+    assert compared(ours - 3, Value(10.0, 1.0)) == ("below", -3.0)
+    assert compared(np.array([20.0]), Value(10.0, 1.0)) == ("", 10.0)
+    assert compared(np.array([np.nan]), Value(10.0, 1.0))[0] == ""
+    assert compared(ours, None)[0] == ""
+
+
+def test_scores_stand_beside_the_papers(group):
+    table = scores_table(group)
+    cell = table.rows[0][1 + group.agents.index("qrc")]
+    assert cell.paper == "28.73 ± 8.72"
+    assert cell.mark == "below"
+    (row,) = (r for r in rows_of(table) if (r["env"], r["agent"]) == ("minatar/asterix", "qrc"))
+    assert float(row["difference"]) == pytest.approx(float(row["mean"]) - 28.73)
+    assert row["runs"] == "5"
+
+
+def test_the_papers_numbers_are_not_put_beside_another_unit_or_budget(group, tmp_path):
+    assert not any(cell.paper for row in scores_table(group, UNITS["best"]).rows for cell in row)
+    store(tmp_path, agents=("qrc",), seeds=(0,), steps=1e6)
+    (other,) = groups(find_runs(tmp_path).records)
+    assert not any(cell.paper for row in scores_table(other).rows for cell in row)
+
+
+def test_missing_runs_are_counted_in_their_cell_and_named_below(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path, one(seed=seed), 5.0)
+    write_run(tmp_path, one("dqn", seed=1), 5.0)
+    write_run(tmp_path, one("dqn", seed=2), 5.0, status="failed", share=0.2)
+    (group,) = groups(find_runs(tmp_path).records)
+    table = scores_table(group)
+    assert table.rows[0][1].text == "5.00 ± 0.00 (1/3)"
+    assert "dqn on minatar/breakout seed 0 (missing); dqn on minatar/breakout seed 2 (failed)" in table.notes[1]
+    counts = {row["agent"]: row for row in rows_of(coverage_table(group))}
+    assert (counts["dqn"]["finished"], counts["dqn"]["failed"], counts["dqn"]["missing"]) == ("1", "1", "1")
+
+
+def test_many_missing_runs_are_counted(tmp_path):
+    store(tmp_path, agents=("qrc",), seeds=range(5))
+    write_run(tmp_path, one("dqn"), 5.0)
+    (group,) = groups(find_runs(tmp_path).records)
+    assert "dqn 24 missing" in scores_table(group).notes[1]
+
+
+def test_the_papers_formula_is_applied_to_runs(group):
+    rows = {(r["agent"], r["metric"]): r for r in rows_of(formula_table([group]))}
+    means = group.matrix("qrc").mean(axis=0)
+    assert float(rows["qrc", "mean"]["mean"]) == pytest.approx(means.mean())
+    assert float(rows["qrc", "mean"]["std"]) == pytest.approx(means.std())
+    assert float(rows["qrc", "mean"]["paper_mean"]) == 42.5
+
+
+def test_an_aggregate_over_some_environments_is_not_compared_with_one_over_all(tmp_path):
+    store(tmp_path, agents=("qrc",), envs=MINATAR[:3])
+    (group,) = groups(find_runs(tmp_path).records)
+    assert not any(cell.paper for row in formula_table([group]).rows for cell in row)
+
+
+def test_intervals_contain_their_number(group, rng):
+    for row in rows_of(interval_table([group], rng)):
+        assert float(row["low"]) <= float(row["value"]) <= float(row["high"])
+
+
+HOSTILE = Table(
+    "hostile",
+    "<script>alert(1)</script> 50% & $x_1$ | {a}",
+    ["a|b", "<b>"],
+    [[Cell("x_1 & y"), Cell("1.0 ± 0.1", "2.0 ± 0.2", "-1.0", "below")]],
+    [{"name": 'he said "1,2"', "value": 0.1}, {"name": "nan", "value": float("nan"), "more": 3}],
+    ["a note with \\ and # and ~"],
+)
+
+
+def test_no_form_lets_a_name_become_markup():
+    text = HOSTILE.markdown()
+    assert "<script>" not in text
+    assert "a\\|b" in text
+    assert HOSTILE.latex().count("&") == 2 + 1 + 1  # two rows of two columns, and the escaped ones
+    assert r"50\% \& \$x\_1\$" in HOSTILE.latex()
+    assert latex_text("\\a^b") == r"\textbackslash{}a\textasciicircum{}b"
+
+
+def test_csv_keeps_every_digit_and_leaves_what_is_not_known_empty():
+    rows = rows_of(HOSTILE)
+    assert rows[0] == {"name": 'he said "1,2"', "value": "0.1", "more": ""}
+    assert rows[1] == {"name": "nan", "value": "", "more": "3"}
+
+
+def test_every_table_is_written_in_three_forms(group, rng, tmp_path):
+    names = [table.name for table in tables([group], rng) if table.write(tmp_path)]
+    assert {"scores_minatar_5M_score", "aggregate_paper_formula", "aggregate_intervals", "claims", "cost"} <= set(names)
+    assert {p.name for p in tmp_path.iterdir()} == {f"{n}.{kind}" for n in names for kind in ("csv", "md", "tex")}
+
+
+def test_tables_of_nothing_are_none(rng):
+    assert list(tables([], rng)) == []
+
+
+def test_every_known_ablation_has_its_usual_agent_among_those_that_have_a_name():
+    for ablation in known():
+        assert {agent for _, agent in ablation.agents} & {"qrc+spr", "qrc+spr+orth", "dqn", "qrc"}, ablation
+
+
+def test_ablations_are_found_among_runs(tmp_path, rng):
+    for agent, settings in [("qrc+spr", ()), ("qrc+spr", ("aux.objective.horizon=3",)), ("qrc", ("td.lr=0.0003",))]:
+        for seed in (0, 1):
+            write_run(tmp_path, one(agent, seed=seed, settings=settings), 4.0)
+    (group,) = groups(find_runs(tmp_path).records)
+    assert [(a.name, [v for v, _ in a.agents]) for a in present(group)] == [
+        ("horizon", ["3", "5"]),
+        ("settings_of_qrc", ["td.lr=0.0003"]),
+    ]
+    rows = rows_of(ablation_table([group], rng))
+    assert {row["agent"] for row in rows} == {"qrc+spr", "qrc+spr aux.objective.horizon=3", "qrc td.lr=0.0003"}
+
+
+def test_cost_is_shared_by_the_streams_of_a_fleet(tmp_path):
+    fleet = {"seconds": 7200.0, "streams": 4, "parameters": 1000, "peak_memory_mb": 500.0}
+    write_run(tmp_path, one(), 1.0, details=fleet)
+    record = find_runs(tmp_path).records[0]
+    cost = cost_of([record])
+    assert (cost.hours, cost.wall_hours, cost.streams) == (0.5, 2.0, 4.0)
+    assert cost.steps_per_s == pytest.approx(5e6 / 7200)
+    assert (cost.parameters, cost.memory_gb) == (1000, 0.5)
+    assert "a made-up CPU, 4 cores" in " ".join(cost_table(groups([record])).notes)
+
+
+def test_a_run_that_does_not_say_what_it_cost_is_no_error(tmp_path):
+    path = write_run(tmp_path, one(), 1.0)
+    facts = json.loads((path / "manifest.json").read_text())
+    for name in ("seconds", "machine"):
+        del facts[name]
+    (path / "manifest.json").write_text(json.dumps(facts))
+    cost = cost_of(find_runs(tmp_path).records)
+    assert np.isnan(cost.hours)
+    assert cost.machines == ("unknown",)
+
+
+def test_without_an_analysis_there_are_no_ranks(group):
+    assert rank_table([group]).rows == []
+    assert probe_table([group]).rows == []
