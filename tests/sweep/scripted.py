@@ -33,8 +33,9 @@ class Scripted:
         events, self.events = self.events, []
         if self.queue:
             job = self.queue.pop(0)
+            lost = "its node died" if self._lost(job) else ""
             causes = {name: cause for run in job.runs for name, cause in self._happen(run).items()}
-            events += [Began(job), Said("something"), Moved(job, 10, 5.0), Ended(job, causes)]
+            events += [Began(job), Said("something"), Moved(job, 10, 5.0), Ended(job, causes, lost)]
         return events
 
     def stop(self) -> None:
@@ -42,6 +43,10 @@ class Scripted:
         self.queue.clear()
 
     def close(self) -> None: ...
+
+    def _lost(self, job: Job) -> bool:
+        """Whether the next word of one of its runs begins with `lose`."""
+        return any(word.startswith("lose") for run in job.runs for word in self.script.get(run.seed, [])[:1])
 
     def _happen(self, run: Run) -> dict[str, str]:
         words = self.script.get(run.seed, [])
@@ -59,6 +64,8 @@ class Scripted:
                 case "raise":
                     folder.set_status("failed", cause="ValueError: raised")
                     return {run.name: "ValueError: raised"}
+                case "lose_further":
+                    folder.save_checkpoint(1 + max(folder.checkpoint_steps(), default=0), {}, {})
                 case "die":
                     return {run.name: "its process was killed by SIGKILL"}
         return {}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headrace.run import Run
 from headrace.store import RunFolder
+from headrace.sweep.executor import LOCK
 from headrace.sweep.plan import grid
 
 TINY = "network=Conv((4,),((3,3),),((2,2),),16)"
@@ -19,11 +20,24 @@ PATIENCE = 240.0  # seconds; a busy machine may be slow
 
 
 def tiny(variants: str, envs: str, seeds: str, steps: int, *settings: str) -> list[Run]:
-    return grid(variants, envs, seeds=seeds, steps=steps, settings=(TINY, *settings))
+    return grid(variants, envs, seeds=seeds, steps=steps, settings=(TINY, *settings), engine="reference")
 
 
 def tiny_words(variants: str, envs: str, seeds: str, steps: int, out: Path, *more: str) -> list[str]:
-    return ["sweep", variants, envs, "--seeds", seeds, "--steps", str(steps), "--set", TINY, "--out", str(out), *more]
+    words = [
+        "--seeds",
+        seeds,
+        "--steps",
+        str(steps),
+        "--set",
+        TINY,
+        "--engine",
+        "reference",
+        "--quiet",
+        "--out",
+        str(out),
+    ]
+    return ["sweep", variants, envs, *words, *more]
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
@@ -60,7 +74,7 @@ def finished(folder: Path) -> bool:
 
 def run_names(out: Path) -> list[str]:
     """Every run's folder, and nothing that is left behind half-made."""
-    return sorted(path.name for path in out.iterdir() if path.name != ".sweep.lock")
+    return sorted(path.name for path in out.iterdir() if path.name != LOCK)
 
 
 def results(out: Path, runs: Iterable[Run]) -> dict[str, tuple[str, bytes, bytes]]:

@@ -22,7 +22,7 @@ from tests.sweep.support import TINY, tiny, tiny_words
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("qrc minatr/*", "headrace: an empty grid: no environment matches 'minatr/*'. Known: minatar/asterix"),
+        ("qrc minatr/*", "headrace: an empty grid: no environment matches 'minatr/*'. "),
         ("qrc", "headrace: which environments? e.g. headrace sweep 'qrc' 'minatar/*'"),
         ("qrc,dqn+spr minatar/* --set aux.weight=1", "headrace: qrc on minatar/asterix: cannot set aux.weight"),
         ("plan.py minatar/*", "headrace: plan.py says which runs there are; 'minatar/*' goes with a grid"),
@@ -30,8 +30,15 @@ from tests.sweep.support import TINY, tiny, tiny_words
         ("plan.py --set td.lr=1", "headrace: plan.py says which runs there are; --set goes with a grid"),
         ("plan.py", "headrace: plan.py, line 2: ZeroDivisionError: division by zero"),
         ("nowhere.py", "headrace: there is no plan file nowhere.py"),
-        ("qrc minatar/breakout --on moon", "headrace: unknown place to run a sweep 'moon'. Known: fleet, local."),
+        (
+            "qrc minatar/breakout --on moon",
+            "headrace: unknown place to run a sweep 'moon'. Known: fleet, local, ray, slurm.",
+        ),
         ("qrc minatar/breakout --form host --on fleet", "headrace: --on fleet has the reference engine"),
+        ("qrc minatar/breakout --address here:1", "headrace: --address goes with --on ray, got --on local"),
+        ("qrc minatar/breakout --on ray --time 3", "headrace: --time goes with --on slurm, got --on ray"),
+        ("qrc minatar/breakout --streams 9", "headrace: --streams goes with --on fleet, got --on local"),
+        ("qrc minatar/breakout --on slurm --time soon", "headrace: a time is minutes (90), hours (1:30)"),
         ("qrc minatar/breakout --jobs 1.5", "headrace: jobs must be a whole number"),
         ("qrc minatar/breakout --seeds 3:3", "headrace: an empty grid: the seeds '3:3' name none"),
     ],
@@ -53,7 +60,7 @@ def test_status_reads_and_trains_nothing(tmp_path: Path, capsys: pytest.CaptureF
     grid = ("qrc,dqn", "minatar/breakout", "0:2", 1000)
     assert main(tiny_words(*grid, tmp_path / "out", "--status")) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert [row.split() for row in rows[1:]] == [[run.name, "left"] for run in tiny(*grid)] + [
+    assert [row.split() for row in rows[1:]] == [["left", "-", "-", run.name] for run in tiny(*grid)] + [
         ["0/4", "done", "4", "left"]
     ]
     assert main(tiny_words(*grid, tmp_path / "out", "--status", "--json")) == 0
@@ -72,7 +79,8 @@ def test_a_terminal_shows_the_runs_that_are_on(command: Command, tmp_path: Path)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     (tmp_path / "plan.py").write_text(
         "from headrace.sweep import grid\n"
-        f"plan = lambda: grid('strq', 'minatar/breakout', seeds=[0, 1], steps=6000, settings=[{TINY!r}])\n"
+        f"how = dict(seeds=[0, 1], steps=6000, settings=[{TINY!r}], engine='reference')\n"
+        "plan = lambda: grid('strq', 'minatar/breakout', **how)\n"
     )
     words = ["sweep", str(tmp_path / "plan.py"), "--out", str(tmp_path / "out"), "--jobs", "2"]
     process = subprocess.Popen(

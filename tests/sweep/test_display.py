@@ -5,9 +5,11 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
+import pytest
+
 from headrace.run import make_run
 from headrace.store import Score
-from headrace.sweep.display import Live, lines, table
+from headrace.sweep.display import Lines, Live, lines, summary, table
 from headrace.sweep.status import Standing
 
 
@@ -48,16 +50,20 @@ def test_many_runs_at_once_are_counted_and_no_line_is_too_long() -> None:
 
 
 def test_the_table_has_every_run_with_its_score_or_its_cause() -> None:
-    header, *rows, end = table(plan()).splitlines()
-    assert header.split() == ["run", "state", "score"]
-    assert [row.split(maxsplit=1)[1] for row in rows] == [
-        "done      12.35",
-        "running   3  at step 1,250,000 of 5,000,000",
-        "running",
-        "failed    OSError: gone",
-        "diverged  q was no longer finite at step 9",
-        "left      -  at step 1,000 of 5,000,000",
-        "left",
+    found = plan()
+    header, *rows, end = table(found).splitlines()
+    names = [s.run.name for s in found]
+    assert header == "state     steps     score  run"
+    assert rows == [
+        f"done       100%     12.35  {names[0]}",
+        f"running     25%         3  {names[1]}",
+        f"running       -         -  {names[2]}",
+        f"failed        -         -  {names[3]}",
+        "          OSError: gone",
+        f"diverged     0%         -  {names[4]}",
+        "          q was no longer finite at step 9",
+        f"left         0%         -  {names[5]}",
+        f"left          -         -  {names[6]}",
     ]
     assert end.startswith("1/7 done")
 
@@ -71,3 +77,12 @@ def test_new_lines_take_the_place_of_the_old_ones_and_a_notice_stays() -> None:
     live.close()
     first = "".join(line + "\n" for line in lines(plan(), 79))
     assert screen.getvalue() == "\r\x1b[J" + first + "\x1b[3F\x1b[J" + "headrace: look\n" + "\r\x1b[J"
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, clock = StringIO(), [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    seldom = Lines(log)
+    for clock[0] in (100.0, 119.0, 120.0, 139.0, 140.5):
+        seldom.show(plan())
+    assert log.getvalue() == 2 * f"headrace: {summary(plan())}\n"

@@ -15,9 +15,10 @@ from headrace.claim import claim
 from headrace.errors import BadSetting, HeadraceError, RunConflict, UnknownName
 from headrace.run import Run
 from headrace.store import RunFolder
+from headrace.sweep import driver
 from headrace.sweep.display import Quiet
-from headrace.sweep.driver import LOCK, Swept, sweep
-from headrace.sweep.executor import EXECUTORS
+from headrace.sweep.driver import Swept, sweep
+from headrace.sweep.executor import EXECUTORS, LOCK
 from headrace.sweep.plan import grid
 from headrace.sweep.status import Standing
 from tests.sweep.scripted import Scripted
@@ -44,6 +45,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXECUTORS, "scripted", "tests.sweep.scripted:Scripted")
     monkeypatch.setattr(Scripted, "script", {})
     monkeypatch.setattr(Scripted, "tried", [])
+    monkeypatch.setattr(driver, "HELD_SECONDS", 0.0)
 
 
 def swept(out: Path, script: dict[int, list[str]] | None = None, runs: list[Run] = PLAN, **more: Any) -> Swept:
@@ -114,11 +116,40 @@ def test_a_diverged_run_keeps_its_place_beside_others_that_are_missing(
     assert Scripted.tried == [0, 1, 2, 3, 1, 2]
 
 
-def test_a_run_that_another_process_trains_is_passed_by(tmp_path: Path) -> None:
+def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path) -> None:
+    class Impatient(Heard):
+        def show(self, found: Sequence[Standing]) -> None:
+            super().show(found)
+            if self.shown.count(["running", "done", "done", "done"]) == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+
     with RunFolder.open(tmp_path / PLAN[0].name, PLAN[0].identity(), {}):
-        assert states(swept(tmp_path)) == ["running", "done", "done", "done"]
+        found = swept(tmp_path, display=Impatient())
+        assert (states(found), found.interrupted) == (["running", "done", "done", "done"], True)
     assert Scripted.tried == [1, 2, 3]
     assert states(swept(tmp_path)) == ["done"] * 4
+
+
+def test_a_run_that_is_lost_but_gets_further_is_given_again_as_often_as_it_takes(tmp_path: Path) -> None:
+    heard = Heard()
+    assert states(swept(tmp_path, {1: ["lose_further"] * 5}, display=heard)) == ["done"] * 4
+    assert Scripted.tried.count(1) == 6
+    assert f"{PLAN[1].name} goes on elsewhere from step 5: its node died" in heard.notices
+    assert "cause" not in RunFolder.read(tmp_path / PLAN[1].name).manifest
+
+
+def test_a_run_that_is_lost_and_gets_no_further_fails_in_the_end(tmp_path: Path) -> None:
+    found = swept(tmp_path, {1: ["lose_further", *["lose"] * 9]})
+    assert states(found) == ["done", "failed", "done", "done"]
+    assert found.standings[1].cause == "its node died"
+    assert Scripted.tried.count(1) == 1 + 3
+
+
+def test_the_cause_of_a_failure_is_gone_once_the_run_is_done(tmp_path: Path) -> None:
+    swept(tmp_path, {1: ["raise"] * 3})
+    assert RunFolder.read(tmp_path / PLAN[1].name).manifest["cause"] == "ValueError: raised"
+    swept(tmp_path)
+    assert "cause" not in RunFolder.read(tmp_path / PLAN[1].name).manifest
 
 
 def test_a_run_that_another_process_left_meanwhile_is_taken_on_at_the_end(tmp_path: Path) -> None:
@@ -130,6 +161,24 @@ def test_a_run_that_another_process_left_meanwhile_is_taken_on_at_the_end(tmp_pa
 
     assert states(swept(tmp_path, display=Leaves())) == ["done"] * 4
     assert Scripted.tried == [1, 2, 3, 0]
+
+
+@pytest.mark.parametrize(("seconds", "tried"), [(60.0, [0, 1, 2, 3]), (0.0, [1, 2, 3, 0])])
+def test_runs_that_belong_together_wait_a_while_for_one_that_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, tried: list[int]
+) -> None:
+    monkeypatch.setattr(Scripted, "together", 4)
+    monkeypatch.setattr(driver, "TOGETHER_SECONDS", seconds)
+    other = RunFolder.open(tmp_path / PLAN[0].name, PLAN[0].identity(), {})
+
+    class Leaves(Heard):
+        def show(self, found: Sequence[Standing]) -> None:
+            super().show(found)
+            if len(self.shown) == 3:
+                other.close()
+
+    assert states(swept(tmp_path, display=Leaves())) == ["done"] * 4
+    assert Scripted.tried == tried
 
 
 def test_a_folder_of_something_else_fails_with_its_cause(tmp_path: Path) -> None:
@@ -179,7 +228,7 @@ def test_a_second_sweep_of_a_folder_is_refused_and_told_by_whom(tmp_path: Path) 
     ("changes", "error", "said"),
     [
         ({"runs": []}, BadSetting, "empty plan"),
-        ({"on": "moon"}, UnknownName, "unknown place to run a sweep 'moon'. Known: fleet, local"),
+        ({"on": "moon"}, UnknownName, "unknown place to run a sweep 'moon'. Known: fleet, local, ray, scripted, slurm"),
         ({"jobs": 0}, BadSetting, "jobs must be a whole number from 1"),
         ({"streams": 1.5}, BadSetting, "streams must be a whole number"),
         ({"checkpoint_every": -3}, BadSetting, "checkpoint_every must be"),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from headrace.agents import VARIANTS, agent_named
+from headrace.agents import VARIANTS, agent_named, tweak
 from headrace.envs.minatar import GAMES
 from headrace.errors import BadSetting, HeadraceError, UnknownName
+from headrace.run import Run
 from headrace.sweep.executor import Options
 from headrace.sweep.fleets import Fleets
 from headrace.sweep.plan import grid, read_plan, seed_list
+from headrace.sweep.settling import settled
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -54,7 +57,7 @@ def test_seeds(words: str, wanted: list[int]) -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        ({"envs": "minatr/*"}, UnknownName, r"empty grid: no environment matches 'minatr/\*'.*minatar/breakout"),
+        ({"envs": "minatr/*"}, UnknownName, r"empty grid: no environment matches 'minatr/\*'.*minatar/\*"),
         ({"envs": "minatar/breakot"}, UnknownName, "did you mean 'minatar/breakout'"),
         ({"variants": "qrc,qrx"}, UnknownName, "unknown variant 'qrx'"),
         ({"variants": " , "}, BadSetting, "empty grid: the list of variants ' , ' names none"),
@@ -157,10 +160,10 @@ def test_the_minatar_table_is_225_runs_in_nine_fleets_of_twenty_five() -> None:
     assert len(runs) == 225
     assert {run.agent for run in runs} == set(VARIANTS.values())
     assert {run.steps for run in runs} == {5_000_000}
-    assert [len(job.runs) for job in Fleets(Path("out"), Options()).jobs(runs)] == [25] * 9
+    assert [len(job.runs) for job in Fleets(Path("out"), Options()).jobs(settled(runs, "fleet", "nowhere"))] == [25] * 9
 
 
-@pytest.mark.parametrize("name", ["ablations.py", "strength.py"])
+@pytest.mark.parametrize("name", ["ablations.py", "reading.py", "strength.py"])
 def test_every_function_of_a_plan_file_gives_a_part_of_its_plan(name: str) -> None:
     everything = set(read_plan(EXPERIMENTS / name))
     assert {run.steps for run in everything} == {1_000_000}
@@ -170,25 +173,81 @@ def test_every_function_of_a_plan_file_gives_a_part_of_its_plan(name: str) -> No
     assert set().union(*(read_plan(f"{EXPERIMENTS / name}::{function}") for function in functions)) == everything
 
 
+def test_the_octax_table_is_360_runs() -> None:
+    runs = read_plan(EXPERIMENTS / "octax_20m.py")
+    assert len(runs) == 9 * 8 * 5 == 360
+    assert {run.agent for run in runs} == set(VARIANTS.values())
+    assert {run.steps for run in runs} == {5_000_000}
+
+
+def test_the_atari_tables_are_1170_and_780_runs() -> None:
+    short, long = (read_plan(f"{EXPERIMENTS / 'atari.py'}::frames_{frames}m") for frames in (40, 100))
+    assert (len(short), len(long)) == (9 * 26 * 5, 6 * 26 * 5) == (1170, 780)
+    assert {run.agent for run in short} == set(VARIANTS.values())
+    assert {run.agent for run in long} < {run.agent for run in short}
+    assert ({run.steps for run in short}, {run.steps for run in long}) == ({10_000_000}, {25_000_000})
+    assert len({run.env.name for run in short}) == 26
+
+
+def test_the_atari_ablations_share_the_papers_setting_with_its_table() -> None:
+    path = EXPERIMENTS / "atari_ablations.py"
+    table = set(read_plan(f"{EXPERIMENTS / 'atari.py'}::frames_40m"))
+    parts = {name: read_plan(f"{path}::{name}") for name in ("horizon", "weight", "tau", "replay", "curl")}
+    counts = {"horizon": (3, 1), "weight": (3, 1), "tau": (2, 1), "replay": (3, 2), "curl": (2, 1)}
+    found = {name: (len(runs) // 130, len(table & set(runs)) // 130) for name, runs in parts.items()}
+    assert found == counts
+    assert set().union(*map(set, parts.values())) == set(read_plan(path))
+
+
+def test_every_line_of_the_readings_is_in_their_plan() -> None:
+    """What there is to compare, each on five games with three seeds."""
+    agents = Counter(run.agent for run in read_plan(EXPERIMENTS / "reading.py"))
+    assert set(agents.values()) == {15}
+    spr, orth = agent_named("qrc+spr"), agent_named("qrc+spr+orth")
+    wanted = [
+        *(tweak(orth, f"aux.filter.history={history}") for history in ("Raw", "Projected", "RawCurrent")),
+        *(tweak(orth, f"aux.objective.augment.shift={pixels}") for pixels in (0, 1, 4)),
+        tweak(orth, "aux.objective.target=Polyak(0.99)", "aux.objective.augment=AsIs"),
+        *(tweak(spr, f"aux.objective.reduce={how}") for how in ("SumOverHorizon", "MeanOverHorizon")),
+        *(tweak(spr, f"aux.gate={when}") for when in ("Always", "Every(6)", "Greedy")),
+        *(tweak(agent, f"aux.weight={weight}") for weight in (2, 0.4, 0.1, 0.02) for agent in (spr, orth)),
+        *(tweak(spr, f"aux.objective.projection={whose}") for whose in ("Shared", "Separate")),
+        agent_named("released"),
+        *(tweak(agent, f"td.lr={lr}") for lr in ("3e-5", "1e-4", "3e-4") for agent in (agent_named("qrc"), spr, orth)),
+        *(tweak(agent_named("strq+spr"), f"merge={how}") for how in ("Mix(0.5)", "Sum")),
+    ]
+    assert [agent for agent in wanted if agent not in agents] == []
+
+
 def test_the_strength_plan_is_three_fleets_of_forty_five() -> None:
-    jobs = Fleets(Path("out"), Options()).jobs(read_plan(EXPERIMENTS / "strength.py"))
+    jobs = Fleets(Path("out"), Options()).jobs(settled(read_plan(EXPERIMENTS / "strength.py"), "fleet", "nowhere"))
     assert [len(job.runs) for job in jobs] == [45, 45, 45]
+
+
+def test_the_plan_of_both_engines_has_five_seeds_of_each() -> None:
+    runs = read_plan(EXPERIMENTS / "engines.py")
+    assert Counter((run.agent, run.engine) for run in runs) == {
+        (agent_named(name), engine): 5 for name in ("strq", "qrc", "qrc+spr+orth") for engine in ("fast", "reference")
+    }
+    assert set(read_plan(f"{EXPERIMENTS / 'engines.py'}::qrc")) < set(runs)
 
 
 # How a plan is divided into fleets
 
 
 def test_fleets_are_of_one_structure_and_cut_evenly() -> None:
-    runs = grid("qrc,dqn", "minatar/*", seeds="0:6", steps=1000, settings=["td.lr=1e-4|1e-3"])
+    plan = grid("qrc,dqn", "minatar/*", seeds="0:6", steps=1000, settings=["td.lr=1e-4|1e-3"])
+    runs = settled(plan, "fleet", "nowhere")
     assert [len(job.runs) for job in Fleets(Path("out"), Options(streams=25)).jobs(runs)] == [20] * 6
 
 
 def test_rules_and_numbers_of_steps_divide_fleets_and_numbers_do_not() -> None:
-    fleets = Fleets(Path("out"), Options())
-    two = grid("qrc", "minatar/*", steps=1000) + grid("qrc", "minatar/*", steps=2000)
-    assert len(fleets.jobs(two)) == 2
-    assert len(fleets.jobs(grid("qrc", "minatar/*", settings=["env.sticky=0|0.1"]))) == 2
-    assert len(fleets.jobs(grid("qrc+spr", "minatar/*", settings=["aux.objective.horizon=1|2"]))) == 2
-    assert len(fleets.jobs(grid("qrc+spr", "minatar/*", settings=["aux.objective.augment.shift=0|2"]))) == 1
+    def count(runs: list[Run]) -> int:
+        return len(Fleets(Path("out"), Options()).jobs(settled(runs, "fleet", "nowhere")))
+
+    assert count(grid("qrc", "minatar/*", steps=1000) + grid("qrc", "minatar/*", steps=2000)) == 2
+    assert count(grid("qrc", "minatar/*", settings=["env.sticky=0|0.1"])) == 2
+    assert count(grid("qrc+spr", "minatar/*", settings=["aux.objective.horizon=1|2"])) == 2
+    assert count(grid("qrc+spr", "minatar/*", settings=["aux.objective.augment.shift=0|2"])) == 1
     with pytest.raises(BadSetting, match="form host: leave out --engine and --form"):
-        fleets.jobs(grid("qrc", "minatar/*", form="host"))
+        count(grid("qrc", "minatar/*", form="host"))

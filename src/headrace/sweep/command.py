@@ -12,6 +12,7 @@ from headrace.run import Run
 
 ABOUT = "train many runs, or continue where they stopped"
 GRID_ONLY = ("seeds", "steps", "settings", "engine", "form")
+PLACE_ONLY = {"fleet": ("streams",), "ray": ("address",), "slurm": ("partition", "time", "memory", "sbatch")}
 
 
 def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
@@ -24,12 +25,21 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
         "--set", dest="settings", action="append", metavar="PATH=VALUE|VALUE...",
         help="change a setting; alternatives multiply the grid; may be given many times",
     )  # fmt: skip
-    add("--engine", help="reference, or auto")
-    add("--form", help="of the environment: compiled, host, or auto")
-    add("--on", default="local", help="local: this machine's cores; fleet: an accelerator (local)")
-    add("--out", default="runs", metavar="FOLDER", help="where run folders live (runs)")
-    add("--jobs", type=number, metavar="N", help="processes at once (one a core; one fleet)")
-    add("--streams", type=number, default=256, metavar="N", help="the most runs in one fleet (256)")
+    add("--engine", help="fast, reference, or auto: what the place of training does best")
+    add("--form", help="of the environment: compiled, host, or auto: what the engine has")
+    add(
+        "--on",
+        default="local",
+        help="local: this machine's cores; fleet: an accelerator; ray, slurm: a cluster (local)",
+    )
+    add("--out", default="runs", metavar="FOLDER", help="where run folders live; shared storage on a cluster (runs)")
+    add("--jobs", type=number, metavar="N", help="runs at once, or fleets (one a core; one fleet; all that Slurm lets)")
+    add("--streams", type=number, metavar="N", help="fleet: the most runs in one (256)")
+    add("--address", metavar="HOST:PORT", help="ray: of a cluster (RAY_ADDRESS; else one is started on this machine)")
+    add("--partition", metavar="NAME", help="slurm: which (the cluster's default)")
+    add("--time", metavar="[H:]MM", help="slurm: of one stretch; a run is then saved and queued again (4:00)")
+    add("--memory", type=number, metavar="GB", help="slurm: for each run (2)")
+    add("--sbatch", action="append", metavar="NAME=VALUE", help="slurm: any other option of sbatch; many times")
     add("--checkpoint-every", type=number, metavar="STEPS", help="instead of by the clock")
     add("--stop-after", type=number, metavar="SECONDS", help="save and stop then; the same command continues")
     add("--status", action="store_true", help="say how the runs stand and train nothing")
@@ -40,15 +50,16 @@ def run(words: argparse.Namespace) -> int:
     """0 where all runs are done, 1 where some are not, 130 where the sweep was stopped."""
     from headrace.sweep.display import for_terminal
     from headrace.sweep.driver import Swept, sweep
+    from headrace.sweep.settling import settled
     from headrace.sweep.status import standings
 
-    plan = plan_of(words)
+    plan, place = plan_of(words), place_of(words)
     if words.status:
-        _print(words, Swept(standings(plan, words.out), interrupted=False))
+        _print(words, Swept(standings(settled(plan, words.on, words.out), words.out), interrupted=False))
         return 0
     swept = sweep(
-        plan, words.out, on=words.on, jobs=words.jobs, streams=words.streams, checkpoint_every=words.checkpoint_every,
-        stop_after=words.stop_after, display=for_terminal(words.quiet),
+        plan, words.out, on=words.on, jobs=words.jobs, checkpoint_every=words.checkpoint_every,
+        stop_after=words.stop_after, display=for_terminal(words.quiet), **place,
     )  # fmt: skip
     _print(words, swept)
     if swept.interrupted:
@@ -68,6 +79,19 @@ def plan_of(words: argparse.Namespace) -> list[Run]:
         extra = repr(words.envs) if words.envs is not None else f"--{'set' if 'settings' in given else min(given)}"
         raise BadSetting(f"{words.plan} says which runs there are; {extra} goes with a grid on the command line only")
     return read_plan(words.plan)
+
+
+def place_of(words: argparse.Namespace) -> dict[str, Any]:
+    """What was chosen about the place of training; an error where it is another place's."""
+    from headrace.sweep.slurm_options import slurm_options
+
+    given: dict[str, Any] = {}
+    for place, names in PLACE_ONLY.items():
+        chosen = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
+        if chosen and words.on != place:
+            raise BadSetting(f"--{min(chosen)} goes with --on {place}, got --on {words.on}")
+        given |= chosen
+    return {"slurm": slurm_options(**given)} if words.on == "slurm" else given
 
 
 def _print(words: argparse.Namespace, swept: Any) -> None:

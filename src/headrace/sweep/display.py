@@ -1,4 +1,4 @@
-"""What a person sees of a sweep: a few lines that renew themselves on a terminal, and a table at the end."""
+"""What a person sees of a sweep: live lines on a terminal, a line now and then elsewhere, and a table at the end."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from headrace.progress import clock, short_steps, width_of
 from headrace.sweep.status import Standing, counts, seconds_left, steps_per_second
 
 RENEW_SECONDS = 0.25
+LINE_SECONDS = 20.0
 SHOWN_RUNS = 8
 
 
@@ -30,6 +31,20 @@ class Quiet:
         print(f"headrace: {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None: ...
+
+
+class Lines(Quiet):
+    """Where there is no terminal, a line now and then."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream = stream
+        self._shown_at = time.monotonic()
+
+    def show(self, found: Sequence[Standing]) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= LINE_SECONDS:
+            self._shown_at = now
+            print(f"headrace: {summary(found)}", file=self.stream, flush=True)
 
 
 class Live:
@@ -60,8 +75,10 @@ class Live:
 
 
 def for_terminal(quiet: bool = False) -> Display:
-    """Live where standard error is a terminal and nobody asked for quiet."""
-    return Quiet() if quiet or not sys.stderr.isatty() else Live(sys.stderr)
+    """Live where standard error is a terminal; a line now and then elsewhere, unless somebody asked for quiet."""
+    if quiet:
+        return Quiet()
+    return Live(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr)
 
 
 def lines(found: Sequence[Standing], width: int) -> list[str]:
@@ -93,14 +110,12 @@ def _progress(s: Standing) -> str:
 
 
 def table(found: Sequence[Standing]) -> str:
-    """Every run with its state, and its score or what went wrong."""
-    width = max(len(s.run.name) for s in found)
-    rows = [f"{s.run.name:{width}}  {s.state:8}  {_result(s)}".rstrip() for s in found]
-    return "\n".join([f"{'run':{width}}  state     score", *rows, summary(found)])
+    """Every run with its state and score, and below it what went wrong; the longest word last, because it may wrap."""
+    head = f"{'state':8}  {'steps':>5}  {'score':>8}  run"
+    return "\n".join([head, *(row for s in found for row in _rows(s)), summary(found)])
 
 
-def _result(s: Standing) -> str:
-    if s.cause:
-        return s.cause
+def _rows(s: Standing) -> list[str]:
+    done = f"{100 * s.step // s.run.steps}%" if s.step else "-"
     score = f"{s.score.mean:.4g}" if s.score else "-"
-    return score if s.state == "done" else f"{score}  at step {s.step:,} of {s.run.steps:,}" if s.step else ""
+    return [f"{s.state:8}  {done:>5}  {score:>8}  {s.run.name}", *([f"          {s.cause}"] if s.cause else [])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,13 +16,27 @@ from headrace.files import storage_errors
 from headrace.run import Run, whole
 from headrace.store import RunFolder
 from headrace.sweep.display import Display, Quiet
-from headrace.sweep.executor import Began, Ended, Event, Executor, Job, Moved, Options, Said, executor
-from headrace.sweep.status import Standing, standing
+from headrace.sweep.executor import (
+    LOCK,
+    Began,
+    Ended,
+    Event,
+    Executor,
+    Job,
+    Moved,
+    Options,
+    Said,
+    SlurmOptions,
+    executor,
+)
+from headrace.sweep.settling import settled
+from headrace.sweep.status import Standing, saved_step, standing
 from headrace.training import stop_requests
 
-LOCK = ".sweep.lock"
 ATTEMPTS = 3  # of a run that fails: the first, and twice again
 LOOK_SECONDS = 0.2
+HELD_SECONDS = 2.0  # between two looks at a run that another process holds
+TOGETHER_SECONDS = 60.0  # from the beginning, in which runs that belong together wait for one that is held
 
 
 class Swept(NamedTuple):
@@ -40,6 +54,8 @@ def sweep(
     jobs: float | None = None,
     streams: float = 256,
     checkpoint_every: float | None = None,
+    address: str = "",
+    slurm: SlurmOptions | None = None,
     stop_after: float | None = None,
     display: Display | None = None,
 ) -> Swept:
@@ -47,18 +63,26 @@ def sweep(
 
     `stop_after` (seconds) ends the call early, with everything saved.
     """
-    plan, folder = list(dict.fromkeys(runs)), Path(out)
+    plan, folder, shown = settled(runs, on, out), Path(out), display or Quiet()
     if not plan:
         raise BadSetting("an empty plan: there is nothing to train")
-    options = Options(_whole("jobs", jobs), whole("streams", streams, 1), _whole("checkpoint_every", checkpoint_every))
+    options = Options(
+        _whole("jobs", jobs),
+        whole("streams", streams, 1),
+        _whole("checkpoint_every", checkpoint_every),
+        address,
+        slurm or SlurmOptions(),
+    )
     place = executor(on, folder, options)
     try:
         divided = place.jobs(plan)
         _require_fitting(plan)
+        for notice in dict.fromkeys(run.notice for run in plan if run.notice):
+            shown.notice(notice)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with claim(folder, LOCK, "sweeping into"):
-            return _Sweep(plan, folder, place, display or Quiet(), stop_after).go(divided)
+            return _Sweep(plan, folder, place, shown, stop_after).go(divided)
     finally:
         place.close()
 
@@ -82,22 +106,31 @@ class _Sweep:
         self.until = time.monotonic() + (float("inf") if stop_after is None else stop_after)
         self.board: dict[str, Standing] = {run.name: standing(run, out) for run in plan}
         self.failures: Counter[str] = Counter()
-        self.held: list[Run] = []  # by other processes
+        self.saved: dict[str, int] = {}  # the step from which each run was last given away
+        self.held: list[Job] = []  # of which other processes train some runs
+        self.looked_at = self.began_at = time.monotonic()
         self.open = 0  # jobs that were added and have not ended
         self.stopping = False
 
     def go(self, jobs: Sequence[Job]) -> Swept:
-        with stop_requests() as stopped:
-            for job in jobs:
-                self._offer(job)
-            while self.open or self._look_again():
-                for event in self.place.wait(LOOK_SECONDS):
-                    self._take(event)
-                if not self.stopping and (stopped() or time.monotonic() >= self.until):
-                    self._stop()
-                self.display.show(list(self.board.values()))
-        self.display.close()
+        try:
+            with stop_requests() as stopped:
+                for job in jobs:
+                    self._offer(job)
+                while self.open or (self.held and not self.stopping):
+                    self._go_on(stopped)
+        finally:
+            self.display.close()
         return Swept(list(self.board.values()), self.stopping)
+
+    def _go_on(self, stopped: Callable[[], bool]) -> None:
+        for event in self.place.wait(LOOK_SECONDS):
+            self._take(event)
+        if self.held and not self.stopping and time.monotonic() - self.looked_at >= HELD_SECONDS:
+            self._look_again()
+        if not self.stopping and (stopped() or time.monotonic() >= self.until):
+            self._stop()
+        self.display.show(list(self.board.values()))
 
     def _stop(self) -> None:
         self.stopping = True
@@ -106,28 +139,42 @@ class _Sweep:
 
     def _offer(self, job: Job) -> None:
         """Adds what is missing of a job. A run that diverged goes along: others may depend on it for their company."""
+        if self._keep_back(job):
+            return
         wanted, able = [], 0
         for run in job.runs:
             state = self.board[run.name].state
-            if state == "running":
-                self.held.append(run)
-            elif state == "diverged":
+            if state == "diverged":
                 wanted.append(run)
-            elif state != "done" and self.failures[run.name] < ATTEMPTS:
+            elif state not in ("done", "running") and self.failures[run.name] < ATTEMPTS:
+                self.saved[run.name] = saved_step(self.out / run.name)
                 wanted.append(run)
                 able += 1
         if able:
             self.place.add(Job(tuple(wanted)))
             self.open += 1
 
-    def _look_again(self) -> bool:
+    def _keep_back(self, job: Job) -> bool:
+        """Whether all of the job has to wait for what other processes train; notes what is to be looked at again.
+
+        The workers of a sweep that was killed a moment ago may still hold their runs. What they trained together
+        shall be trained together again.
+        """
+        held = [run for run in job.runs if self.board[run.name].state == "running"]
+        if held and len(job.runs) > 1 and time.monotonic() - self.began_at < TOGETHER_SECONDS:
+            self.held.append(job)
+            return True
+        self.held += [Job((run,)) for run in held]
+        return False
+
+    def _look_again(self) -> None:
         """Takes on what another process was training when we came by, and has left unfinished."""
+        self.looked_at = time.monotonic()
         held, self.held = self.held, []
-        for run in held:
-            self.board[run.name] = standing(run, self.out)
-            if not self.stopping and self.board[run.name].state != "running":
-                self._offer(Job((run,)))
-        return self.open > 0
+        for job in held:
+            for run in job.runs:
+                self.board[run.name] = standing(run, self.out)
+            self._offer(job)
 
     def _take(self, event: Event) -> None:
         match event:
@@ -147,16 +194,17 @@ class _Sweep:
                 self.board[run.name] = self.board[run.name]._replace(**facts)
 
     def _end(self, ended: Ended) -> None:
-        again = False
         for run in ended.job.runs:
             now = self.board[run.name] = standing(run, self.out)
             if now.state in ("left", "failed") and not self.stopping:
-                self._failed(run, ended.causes.get(run.name) or now.cause or "it was asked to stop")
-                again = True
-        if again:
+                if ended.lost and saved_step(now.path) > self.saved[run.name]:
+                    self.display.notice(
+                        f"{run.name} goes on elsewhere from step {saved_step(now.path):,}: {ended.lost}"
+                    )
+                else:
+                    self._failed(run, ended.causes.get(run.name) or ended.lost or now.cause or "it was asked to stop")
+        if not self.stopping:
             self._offer(ended.job)
-        else:
-            self.held += [run for run in ended.job.runs if self.board[run.name].state == "running"]
 
     def _failed(self, run: Run, cause: str) -> None:
         self.failures[run.name] += 1

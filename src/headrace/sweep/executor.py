@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headrace.errors import unknown
 from headrace.run import Run
 
-EXECUTORS = {"local": "headrace.sweep.local:Local", "fleet": "headrace.sweep.fleets:Fleets"}
+EXECUTORS = {
+    "local": "headrace.sweep.local:Local",
+    "fleet": "headrace.sweep.fleets:Fleets",
+    "ray": "headrace.sweep.rays:Ray",
+    "slurm": "headrace.sweep.slurm:Slurm",
+}
+LOCK = ".sweep.lock"  # in the folder of all runs: one sweep at a time
+NOTES = ".sweep"  # beside it: what a sweep notes about jobs on other machines
+
+
+class SlurmOptions(NamedTuple):
+    """What Slurm is asked for, for each run."""
+
+    partition: str | None = None  # the cluster's default
+    minutes: int = 240  # of one stretch: at the limit a run is saved and queued again
+    gigabytes: float = 2.0
+    more: tuple[str, ...] = ()  # any other option of sbatch, NAME=VALUE
 
 
 class Options(NamedTuple):
@@ -19,6 +35,8 @@ class Options(NamedTuple):
     jobs: int | None = None  # processes at once
     streams: int = 256  # the most runs in one fleet
     checkpoint_every: int | None = None  # steps; by the clock where None
+    address: str = ""  # of a Ray cluster; a new one on this machine where empty
+    slurm: SlurmOptions = SlurmOptions()
 
 
 class Job(NamedTuple):
@@ -52,6 +70,7 @@ class Ended(NamedTuple):
 
     job: Job
     causes: Mapping[str, str]  # what went wrong with a run, by its name
+    lost: str = ""  # how the job was taken from its place, where its runs had no part in that
 
 
 Event = Began | Moved | Said | Ended
@@ -65,7 +84,10 @@ class Executor(Protocol):
         """Trains the job's runs as soon as there is room. Exactly one `Ended` follows."""
 
     def wait(self, seconds: float) -> list[Event]:
-        """What has happened; waits for something to happen, but no longer than that."""
+        """What has happened; waits for something to happen, but no longer than that.
+
+        A place that is gone for good is a HeadraceError.
+        """
 
     def stop(self) -> None:
         """Asks every job to save and stop, and forgets those that have not begun; their `Ended` follow."""
@@ -81,8 +103,20 @@ def executor(name: str, out: Path, options: Options) -> Executor:
     return getattr(import_module(module), kind)(out, options)
 
 
+def order(job: Job, out: Path, options: Options) -> dict[str, Any]:
+    """A job as it travels to another process: runs by their identities, everything as JSON."""
+    runs = [run.identity() for run in job.runs]
+    return {"runs": runs, "out": str(out.absolute()), "checkpoint_every": options.checkpoint_every}
+
+
+def one_by_one(runs: Sequence[Run]) -> list[Job]:
+    return [Job((run,)) for run in runs]
+
+
 def program_of(run: Run) -> tuple[object, ...]:
     """Equal for two runs that one compiled program can train, its numbers and seed being arguments."""
+    if run.engine == "fast":
+        return (run.engine,)  # compiled once for all of them
     import jax
 
     import headrace.engines.reference.trees  # noqa: F401 - makes agents trees

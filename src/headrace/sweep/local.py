@@ -7,11 +7,9 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from headrace.run import Run
-from headrace.sweep.executor import Job, Options, program_of
+from headrace.sweep.executor import Job, Options, one_by_one, program_of
+from headrace.sweep.worker import one_core
 from headrace.sweep.workers import Workers
-
-ONE_CORE = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
 
 class Local(Workers):
@@ -20,11 +18,10 @@ class Local(Workers):
     def __init__(self, out: Path, options: Options) -> None:
         cores = available_cores()
         places = [cores[i % len(cores)] for i in range(options.jobs or len(cores))]
-        flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip()
-        super().__init__(out, options, places, {**ONE_CORE, "XLA_FLAGS": flags})
+        super().__init__(out, options, places, one_core())
 
     def jobs(self, runs: Sequence[Run]) -> list[Job]:
-        return [Job((run,)) for run in runs]
+        return one_by_one(runs)
 
     def program(self, job: Job) -> Hashable:
         return program_of(job.runs[0])

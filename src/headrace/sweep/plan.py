@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -35,8 +35,8 @@ def grid(
 
     A setting's alternatives (`aux.weight=0.5|1|2`) multiply the grid.
     """
-    agents = _named("variant", variants, [*VARIANTS, *ABLATIONS])
-    places = _named("environment", envs, registry.names())
+    agents = _named("variant", variants, _variants_matching)
+    places = _named("environment", envs, registry.matching)
     numbers = seed_list(seeds)
     chosen = list(itertools.product(*(_alternatives(setting) for setting in settings)))
     combinations = itertools.product(agents, chosen, places, numbers)
@@ -56,10 +56,10 @@ def _made(agent: str | Agent, env: str, **rest: Any) -> Run:
         raise type(error)(said + remedy) from error
 
 
-def _named(kind: str, words: str | Agent | Sequence[str | Agent], known: Sequence[str]) -> list[Any]:
+def _named(kind: str, words: str | Agent | Sequence[str | Agent], matching: Callable[[str], list[str]]) -> list[Any]:
     """What the words stand for, in their order, none twice; agents that are given as values stay as they are."""
     listed = [words] if isinstance(words, Agent) else _split(words) if isinstance(words, str) else list(words)
-    found = [name for word in listed for name in (_matches(kind, word, known) if isinstance(word, str) else [word])]
+    found = [name for word in listed for name in (matching(word) if isinstance(word, str) else [word])]
     if not found:
         raise BadSetting(f"an empty grid: the list of {kind}s {words!r} names none")
     return list(dict.fromkeys(found))
@@ -69,14 +69,15 @@ def _split(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _matches(kind: str, word: str, known: Sequence[str]) -> list[str]:
+def _variants_matching(word: str) -> list[str]:
+    known = [*VARIANTS, *ABLATIONS]
     if not any(sign in word for sign in "*?"):
         if word not in known:
-            raise unknown(kind, word, known)
+            raise unknown("variant", word, known)
         return [word]
     found = [name for name in known if fnmatchcase(name, word)]
     if not found:
-        raise UnknownName(f"an empty grid: no {kind} matches {word!r}. Known: {', '.join(known)}.")
+        raise UnknownName(f"an empty grid: no variant matches {word!r}. Known: {', '.join(known)}.")
     return found
 
 

@@ -65,7 +65,7 @@ def standing(run: Run, out: Path) -> Standing:
     except HeadraceError as error:
         return Standing(run, path, "failed", 0, cause=str(error))
     state = _state(folder)
-    step = run.steps if state == "done" else max(_saved(path), int(_newest(metrics, "step", 0)))
+    step = run.steps if state == "done" else max(saved_step(path), int(_newest(metrics, "step", 0)))
     rate = _newest(speed, "steps_per_s", math.nan)
     return Standing(run, path, state, step, rate, _cause(state, folder.manifest), score(metrics))
 
@@ -78,7 +78,8 @@ def _state(folder: RunFolder) -> str:
     return "failed" if folder.status == "failed" else "left"
 
 
-def _saved(path: Path) -> int:
+def saved_step(path: Path) -> int:
+    """The step of a run's newest checkpoint."""
     found = checkpoints.newest_first(path / CHECKPOINTS)
     match = checkpoints.NAME.fullmatch(found[0].name) if found else None
     return int(match[1]) if match else 0

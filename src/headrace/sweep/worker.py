@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -18,26 +19,39 @@ from pathlib import Path
 from typing import IO, Any
 
 from headrace.errors import Diverged, HeadraceError
+from headrace.progress import Progress
 from headrace.run import Run, run_of
+from headrace.training import Pace, stop_requests, train_run
 
 SAY_SECONDS = 0.5  # between two messages of progress
+ONE_CORE = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
 Order = dict[str, Any]
 
 
+def one_core() -> dict[str, str]:
+    """The environment of a process that trains one run at a time on one core."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {**ONE_CORE, "XLA_FLAGS": flags if ONE_THREAD in flags else f"{flags} {ONE_THREAD}".strip()}
+
+
 class Teller:
-    """A run's progress, told to the process that gave the job."""
+    """A run's progress, told elsewhere; `asked` says whether the run was asked to stop before it could listen."""
 
-    def __init__(self, answers: IO[str], about: str = "") -> None:
-        self._answers, self._about, self._told_at = answers, about, 0.0
+    def __init__(self, asked: Callable[[], bool]) -> None:
+        self._asked, self._told_at = asked, 0.0
 
-    def tell(self, **message: Any) -> None:
-        print(json.dumps(message), file=self._answers, flush=True)
-
-    def say(self, what: str) -> None: ...
+    def tell(self, step: int, rate: float) -> None:
+        raise NotImplementedError
 
     def notice(self, what: str) -> None:
-        self.tell(notice=f"{self._about}{what}")
+        raise NotImplementedError
+
+    def say(self, what: str) -> None:
+        """Training says that it prepares, once it listens to requests to stop: an earlier one is repeated."""
+        if self._asked():
+            signal.raise_signal(signal.SIGTERM)
 
     def metrics(self, means: dict[str, float]) -> None: ...
 
@@ -45,13 +59,30 @@ class Teller:
         now = time.monotonic()
         if now - self._told_at >= SAY_SECONDS:
             self._told_at = now
-            self.tell(step=step, rate=rate)
+            self.tell(step, rate)
 
     def close(self) -> None: ...
 
 
-def train_one(runs: list[Run], order: Order, teller: Teller) -> dict[str, str]:
-    from headrace.training import Pace, train_run
+class Answers(Teller):
+    """Lines on the standard output of a worker."""
+
+    def __init__(self, asked: Callable[[], bool], stream: IO[str], about: str = "") -> None:
+        super().__init__(asked)
+        self._stream, self._about = stream, about
+
+    def tell(self, step: int, rate: float) -> None:
+        self.answer(step=step, rate=rate)
+
+    def notice(self, what: str) -> None:
+        self.answer(notice=f"{self._about}{what}")
+
+    def answer(self, **message: Any) -> None:
+        print(json.dumps(message), file=self._stream, flush=True)
+
+
+def train_one(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]:
+    """Trains the run as far as it is let; what went wrong, by the run's name."""
 
     (run,) = runs
     try:
@@ -63,7 +94,7 @@ def train_one(runs: list[Run], order: Order, teller: Teller) -> dict[str, str]:
     return {}
 
 
-def train_together(runs: list[Run], order: Order, teller: Teller) -> dict[str, str]:
+def train_together(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]:
     import jax
 
     from headrace.fleet import train_fleet
@@ -86,7 +117,7 @@ def cause_of(error: Exception) -> str:
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
-DOES: dict[str, Callable[[list[Run], Order, Teller], dict[str, str]]] = {
+DOES: dict[str, Callable[[list[Run], Order, Progress], dict[str, str]]] = {
     "one": train_one,
     "together": train_together,
 }
@@ -110,12 +141,12 @@ def main() -> None:
     from headrace.programs import reuse_compiled_programs
 
     reuse_compiled_programs()
-    while True:
-        order = orders.get()
-        runs = [run_of(identity) for identity in order["runs"]]
-        teller = Teller(answers, f"{runs[0].name}: " if len(runs) == 1 else "")
-        causes = DOES[order["do"]](runs, order, teller)
-        teller.tell(ended=causes)
+    with stop_requests() as asked:
+        while True:
+            order = orders.get()
+            runs = [run_of(identity) for identity in order["runs"]]
+            teller = Answers(asked, answers, f"{runs[0].name}: " if len(runs) == 1 else "")
+            teller.answer(ended=DOES[order["do"]](runs, order, teller))
 
 
 if __name__ == "__main__":

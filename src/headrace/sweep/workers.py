@@ -2,79 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
 import selectors
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from headrace.sweep.executor import Began, Ended, Event, Job, Moved, Options, Said
+from headrace.sweep.executor import Began, Ended, Event, Job, Moved, Options, Said, order
+from headrace.sweep.processes import Program
 
-LAST_WORDS = 300  # characters of a dead worker's standard error that are worth showing
 
-
-class Worker:
-    """A process of its own session, so that Ctrl-C reaches only us. It dies when its standard input closes."""
+class Worker(Program):
+    """A process that trains one job after the other."""
 
     def __init__(self, environment: Mapping[str, str], core: int | None) -> None:
+        super().__init__("headrace.sweep.worker", [] if core is None else [str(core)], environment)
         self.job: Job | None = None
         self.program: Hashable = None
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the worker
-        self._unread = b""
-        command = [sys.executable, "-m", "headrace.sweep.worker", *([str(core)] if core is not None else [])]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._orders, self.answers = self.process.stdin, self.process.stdout
 
     def give(self, job: Job, order: Mapping[str, Any]) -> None:
         self.job = job
-        with suppress(BrokenPipeError):  # it has died; its answers will end
-            self._orders.write(json.dumps(order).encode() + b"\n")
-            self._orders.flush()
-
-    def messages(self) -> list[dict[str, Any]] | None:
-        """What it has said since; None once it is dead."""
-        data = os.read(self.answers.fileno(), 1 << 16)
-        if not data:
-            return None
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        return [json.loads(line) for line in lines]
-
-    def ask_to_stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-
-    def bury(self) -> str:
-        """Ends it if it still lives, and says how it died."""
-        self.process.kill()
-        code = self.process.wait()
-        for pipe in (self._orders, self.answers):
-            with suppress(BrokenPipeError):
-                pipe.close()
-        with self._errors as errors:
-            errors.seek(max(0, errors.seek(0, 2) - LAST_WORDS))
-            words = errors.read().decode(errors="replace").strip()
-        return f"its process {_how(code)}" + (f": {words.splitlines()[-1]}" if words else "")
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"ended with status {code}"
-    name = signal.Signals(-code).name
-    return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+        self.tell(order)
 
 
 class Workers:
@@ -139,9 +86,7 @@ class Workers:
             self._events.append(Began(job))
 
     def _order(self, job: Job) -> dict[str, Any]:
-        runs = [run.identity() for run in job.runs]
-        every = self.options.checkpoint_every
-        return {"do": self.does, "runs": runs, "out": str(self.out), "checkpoint_every": every}
+        return {"do": self.does, **order(job, self.out, self.options)}
 
     def _best_for(self, worker: Worker) -> int:
         """A job whose program the worker has; else one whose program no other worker has; else the first."""

@@ -1,0 +1,43 @@
+"""What was left open about the runs of a plan is decided by the place of training, and by what is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.manifest import FILE
+from headrace.run import Run
+from headrace.store import RunFolder
+
+COMPUTED = (("fast", "host"), ("reference", "compiled"), ("reference", "host"))  # every engine with its forms
+CONTINUED = "runs that another engine began here are continued by it (choose with --engine)"
+BEGUN_ANEW = "runs that another engine began here are begun anew: a fleet cannot continue them"
+
+
+def settled(runs: Iterable[Run], on: str, out: str | Path) -> list[Run]:
+    """The runs as that place trains them, none twice.
+
+    Where engine and form were left open, a run that another engine has finished is done, and one that another engine
+    began is continued by it, except in a fleet.
+    """
+    chosen = dict.fromkeys(run.in_fleet() if on == "fleet" else run for run in runs)
+    return list(dict.fromkeys(_as_found(run, on, Path(out)) for run in chosen))
+
+
+def _as_found(run: Run, on: str, out: Path) -> Run:
+    if not run.open or (out / run.name).exists():
+        return run
+    others = [other for other in _by_others(run) if (out / other.name / FILE).is_file()]
+    ended = [other for other in others if RunFolder.read(out / other.name).status in ("finished", "diverged")]
+    if ended:
+        return ended[0]
+    if others and on != "fleet":
+        return replace(others[0], notice=CONTINUED)
+    return replace(run, notice=BEGUN_ANEW) if others else run
+
+
+def _by_others(run: Run) -> list[Run]:
+    """The same run by the other engines."""
+    alike = [replace(run, engine=engine, form=form, notice="") for engine, form in COMPUTED]
+    return [other for other in alike if other != run]

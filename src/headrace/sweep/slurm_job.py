@@ -1,0 +1,91 @@
+"""A run as a Slurm job: saved and queued again when its time is up or a more important job wants its place."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headrace.run import run_of
+from headrace.store import RunFolder
+from headrace.sweep.far import Report, train_far
+from headrace.sweep.status import saved_step
+from headrace.sweep.worker import Order
+
+LINGER_SECONDS = 900.0  # longer than any grace between SIGTERM and SIGKILL
+TOO_SHORT = "its time at Slurm ended before it got any further: ask for more with --time"
+
+
+def preempt_signal() -> signal.Signals:
+    """What submitit has Slurm send before the time is up."""
+    import submitit
+
+    return signal.Signals[f"SIG{submitit.JobEnvironment.USR_SIG}"]
+
+
+def stop_signal() -> signal.Signals:
+    """What the sweep sends to a job that shall save and end."""
+    return signal.SIGUSR1 if preempt_signal() != signal.SIGUSR1 else signal.SIGUSR2
+
+
+class SlurmRun:
+    """What submitit calls. Its process has one run to train, and three ways of being asked to stop:
+
+    - by the sweep: the run is saved and the job is over;
+    - by Slurm, before the time limit: it is saved and the job queued again;
+    - by SIGTERM, for a more important job or because it was cancelled: it is saved and then waits for its end, so that
+      Slurm and nobody else decides whether the job is queued again.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+
+    def __call__(self) -> Report:
+        asked: list[int] = []
+        queue_again = signal.getsignal(preempt_signal())  # submitit's
+        for number in (preempt_signal(), stop_signal()):
+            signal.signal(number, _noting(asked))
+        (path,) = (Path(self.order["out"]) / run_of(identity).name for identity in self.order["runs"])
+        before = saved_step(path)
+        report = train_far(self.order)
+        if report.causes or not _interrupted(path):
+            return report
+        if not asked:
+            _linger(asked)
+        if preempt_signal() in asked:
+            return self._again(queue_again, report, saved_step(path) > before)
+        return report
+
+    def _again(self, queue_again: Any, report: Report, further: bool) -> Report:
+        """Queues the job again, which ends this process; a run that gets no further would be queued for ever."""
+        if not further:
+            (name,) = (run_of(identity).name for identity in self.order["runs"])
+            return report._replace(causes={name: TOO_SHORT})
+        queue_again(int(preempt_signal()), None)
+        return report
+
+    def checkpoint(self) -> Any:
+        """What is queued again: the same, since the run's folder holds all that it has reached."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(self)
+
+
+def _noting(asked: list[int]) -> Callable[[int, Any], None]:
+    def note(number: int, frame: Any) -> None:
+        asked.append(number)
+        signal.raise_signal(signal.SIGTERM)  # training stops at that, or will once it listens
+
+    return note
+
+
+def _interrupted(path: Path) -> bool:
+    return path.exists() and RunFolder.read(path).status == "interrupted"
+
+
+def _linger(asked: list[int]) -> None:
+    until = time.monotonic() + LINGER_SECONDS
+    while not asked and time.monotonic() < until:
+        time.sleep(0.2)

@@ -1,0 +1,156 @@
+"""What a sweep needs of Slurm: giving it runs, and asking what became of them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shutil import which
+from typing import IO, Any
+
+from headrace.errors import HeadraceError
+from headrace.files import storage_errors
+from headrace.sweep.executor import Options
+from headrace.sweep.far import Report, require_package
+from headrace.sweep.slurm_job import SlurmRun, stop_signal
+
+COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
+ANSWER_SECONDS = 60.0
+SIGNAL_SECONDS = 120  # before the end of its time: a run saves then and is queued again
+EVER = 1_000_000  # times that a run may reach the end of its time
+ARRAY = 1000  # tasks of one array: Slurm's usual limit
+RESULT = "_0_result.pkl"  # how the names of submitit's reports end
+
+
+class SlurmQueue:
+    """Slurm's queue by its commands; files that submitit needs are in a folder on shared storage."""
+
+    def __init__(self, folder: Path, options: Options) -> None:
+        self.folder, self.options = folder, options
+
+    def require(self) -> None:
+        """An error where there is no Slurm."""
+        require_package("submitit", "slurm")
+        missing = [command for command in COMMANDS if which(command) is None]
+        if missing:
+            raise HeadraceError(
+                f"--on slurm needs Slurm's commands; not found: {', '.join(missing)}. "
+                "Call it on a machine from which jobs are submitted."
+            )
+
+    def submit(self, runs: Sequence[SlurmRun]) -> list[str]:
+        """The numbers of the jobs, one for each run."""
+        with storage_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with _errors_kept() as said:
+            try:
+                executor = self.executor()
+                with executor.batch():
+                    made = [executor.submit(run) for run in runs]
+            except Exception as error:  # submitit's own, those of the commands, and of pickling
+                self._clear_unsubmitted()
+                raise HeadraceError(f"Slurm did not take the jobs: {said() or error}") from error
+        return [job.job_id for job in made]
+
+    def close(self) -> None:
+        """Removes the scripts of the arrays once nothing is left of their jobs."""
+        if not any(self.folder.glob("*_*_*")):
+            for path in (*self.folder.glob("*_submission.sh"), *self.folder.glob(".submission_file_*")):
+                path.unlink(missing_ok=True)
+
+    def _clear_unsubmitted(self) -> None:
+        for path in (*self.folder.glob(".submission_file_*"), *self.folder.glob(f"{'[0-9a-f]' * 32}.pkl")):
+            with suppress(OSError):
+                path.unlink()
+
+    def executor(self) -> Any:
+        """Of submitit."""
+        import submitit
+
+        asked = self.options.slurm
+        executor = submitit.SlurmExecutor(self.folder, max_num_timeout=EVER)
+        executor.update_parameters(
+            job_name="headrace",
+            time=asked.minutes,
+            mem=f"{asked.gigabytes * 1024:.0f}M",
+            cpus_per_task=1,
+            signal_delay_s=min(SIGNAL_SECONDS, asked.minutes * 20),
+            array_parallelism=self.options.jobs or ARRAY,
+            additional_parameters={"requeue": True, **dict(option.split("=", 1) for option in asked.more)},
+            **({"partition": asked.partition} if asked.partition else {}),
+        )
+        return executor
+
+    def alive(self, numbers: Iterable[str]) -> set[str]:
+        """Those jobs that wait or run; all of them while Slurm does not answer."""
+        wanted = set(numbers)
+        found = _answer("squeue", "--noheader", "--array", "--format=%i", f"--user={getpass.getuser()}")
+        return wanted if found is None else wanted & set(found.split())
+
+    def how_it_ended(self, number: str) -> str:
+        """Of a job that has left the queue without a report."""
+        facts = _answer("scontrol", "show", "job", "--oneliner", number) or ""
+        states = [word.partition("=")[2] for word in facts.split() if word.startswith("JobState=")]
+        said = ""
+        with suppress(OSError), (self.folder / f"{number}_0_log.err").open("rb") as log:
+            said = _last_line(log)[-200:]
+        return f"Slurm ended its job {number}" + (f", {states[0].lower()}" if states else "") + (said and f": {said}")
+
+    def ask_to_stop(self, numbers: Sequence[str]) -> None:
+        """Jobs that wait leave the queue; those that run save and end."""
+        _answer("scancel", "--state=PENDING", *numbers)
+        _answer("scancel", f"--signal={stop_signal().name}", "--state=RUNNING", *numbers)
+
+    def reported(self) -> set[str]:
+        """The jobs that have left a report."""
+        with suppress(OSError):
+            return {name.removesuffix(RESULT) for name in os.listdir(self.folder) if name.endswith(RESULT)}
+        return set()
+
+    def report(self, number: str) -> Report | str:
+        """What a job came to; text if its process failed outside of training."""
+        from submitit.core.utils import pickle_load
+
+        outcome, value = pickle_load(self.folder / f"{number}{RESULT}")
+        return value if outcome == "success" else str(value).strip().splitlines()[-1]
+
+    def clean(self, number: str) -> None:
+        """Removes what a job left behind that ended well."""
+        for path in self.folder.glob(f"{number}_*"):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _answer(*command: str) -> str | None:
+    """What a command of Slurm printed; None if it did not answer."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+@contextmanager
+def _errors_kept() -> Iterator[Callable[[], str]]:
+    """Within, what is written to standard error, by commands too, is kept; the function gives the last line of it."""
+    with tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        before = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lambda: _last_line(file)
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
+
+
+def _last_line(file: IO[bytes]) -> str:
+    file.seek(0)
+    lines = file.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""

@@ -1,0 +1,196 @@
+"""Sweeps on real Ray, started on loopback: whatever is killed, the results are those of a sweep without Ray."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import main
+from headrace.store import RunFolder
+from tests.small_runs import Command
+from tests.sweep.clusters import KEY, Cluster, free_port, ray_cluster
+from tests.sweep.support import alive, finished, kill, newest, results, run_names, tiny, tiny_words, wait_until
+
+GRID = ("strq", "minatar/breakout", "0:3", 5000)
+RUNS = tiny(*GRID)
+HOW = ("--checkpoint-every", "200")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep on this machine's cores that nothing happened to. Do not change it."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    done = command(*tiny_words(*GRID, out, *HOW))
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with ray_cluster() as cluster:
+        yield cluster
+
+
+def started(command: Command, out: Path, *more: str) -> subprocess.Popen[str]:
+    keyed = Command(Path(command.environment["JAX_COMPILATION_CACHE_DIR"]))
+    keyed.environment |= KEY
+    return keyed.start(*tiny_words(*GRID, out, *HOW, "--on", "ray", *more))
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=600)
+    assert "Traceback" not in err, err
+    return process.returncode, out, err
+
+
+def assert_undisturbed(out: Path, undisturbed: Path) -> None:
+    """No run is lost, none is there twice, nothing else is there; each came to what it comes to when left alone."""
+    assert run_names(out) == run_names(undisturbed)
+    assert results(out, RUNS) == results(undisturbed, RUNS)
+
+
+def underway(out: Path, step: int) -> list[Path]:
+    folders = [out / run.name for run in RUNS]
+    return [f for f in folders if f.exists() and newest(f) >= step and not finished(f)]
+
+
+def holder(folder: Path) -> int:
+    return int((folder / "lock").read_text())
+
+
+def test_a_worker_that_is_killed_has_its_run_resumed_and_ctrl_c_saves(
+    command: Command, cluster: Cluster, undisturbed: Path, tmp_path: Path
+) -> None:
+    process = started(command, tmp_path, "--address", cluster.address)
+    wait_until(lambda: bool(underway(tmp_path, 600)), process)
+    victim = underway(tmp_path, 600)[0]
+    killed, reached = holder(victim), newest(victim)
+    kill(killed)
+    wait_until(lambda: holder(victim) != killed and newest(victim) > reached, process)
+    process.send_signal(signal.SIGINT)
+    code, _, err = ended(process)
+    said = [line.removeprefix("headrace: ") for line in err.splitlines()]
+    assert code == 130, err
+    assert said[0] == f"the Ray cluster at {cluster.address} has 2 cores"
+    assert any(re.search(r"goes on elsewhere from step \d[\d,]*: its process died$", line) for line in said), said
+    assert said.count("saving; the same command continues") == 1
+    assert all(line.startswith("headrace: ") for line in err.splitlines())  # nothing of Ray's own
+    assert {RunFolder.read(tmp_path / name).status for name in run_names(tmp_path)} <= {"finished", "interrupted"}
+
+    code, out, err = ended(started(command, tmp_path, "--address", cluster.address))
+    assert code == 0, err
+    assert "3/3 done" in out
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+def test_an_address_that_does_not_answer_is_said_soon(command: Command, tmp_path: Path) -> None:
+    port, began = free_port(), time.monotonic()
+    code, out, err = ended(started(command, tmp_path / "out", "--address", f"127.0.0.1:{port}"))
+    assert (code, out) == (1, "")
+    assert err.startswith(
+        f"headrace: no Ray cluster answers at 127.0.0.1:{port}: [Errno 111] Connection refused; start"
+    )
+    assert time.monotonic() - began < 60
+    assert run_names(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "head", ":6379", "head:port"])
+def test_an_address_is_host_and_port(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(tiny_words(*GRID, tmp_path / "out", "--on", "ray", "--address", address)) == 1
+    assert capsys.readouterr().err.startswith("headrace: the address of a Ray cluster is host:port")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+def test_a_machine_that_accepts_and_is_silent_is_given_up(command: Command, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address, began = f"127.0.0.1:{silent.getsockname()[1]}", time.monotonic()
+        code, _, err = ended(started(command, tmp_path / "out", "--address", address))
+    assert code == 1
+    assert err.startswith(f"headrace: no Ray cluster answers at {address}: ")
+    assert time.monotonic() - began < 90
+
+
+@pytest.mark.long
+def test_a_sweep_whose_head_is_killed_ends_and_continues_on_the_next(
+    command: Command, undisturbed: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    with ray_cluster(port=port) as cluster:
+        process = started(command, tmp_path, "--address", cluster.address)
+        wait_until(lambda: bool(underway(tmp_path, 600)), process)
+        cluster.kill_head()
+        code, _, err = ended(process)
+    assert code == 1
+    assert "headrace: the Ray cluster was lost; its runs continue from their checkpoints" in err
+    assert err.splitlines()[-1].startswith(f"headrace: no Ray cluster answers at 127.0.0.1:{port}: ")
+    assert any(not finished(tmp_path / run.name) for run in RUNS)
+
+    with ray_cluster(port=port) as cluster:
+        code, out, err = ended(started(command, tmp_path, "--address", cluster.address))
+    assert code == 0, err
+    assert "3/3 done" in out
+    assert "continuing from step" in err
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+@pytest.mark.long
+def test_a_cluster_of_our_own_that_is_killed_is_started_again(
+    command: Command, undisturbed: Path, tmp_path: Path
+) -> None:
+    process = started(command, tmp_path, "--jobs", "2")
+    wait_until(lambda: bool(underway(tmp_path, 600)), process)
+    for pid in _ancestors(holder(underway(tmp_path, 600)[0]))[:1]:  # the raylet: the head of such a cluster
+        kill(pid)
+    code, out, err = ended(process)
+    assert code == 0, err
+    assert err.count("started a Ray cluster here with 2 cores") == 2
+    assert "the Ray cluster was lost" in err
+    assert "3/3 done" in out
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+@pytest.mark.long
+def test_a_killed_sweep_leaves_nobody_and_continues(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+    process = started(command, tmp_path, "--jobs", "2")
+    wait_until(lambda: len(underway(tmp_path, 600)) == 2, process)
+    workers = [holder(folder) for folder in underway(tmp_path, 600)]
+    kill(process.pid)
+    process.communicate()
+    code, out, err = ended(started(command, tmp_path, "--jobs", "2"))
+    assert not any(map(alive, workers))
+    assert code == 0, err
+    assert "3/3 done" in out
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+@pytest.mark.long
+def test_runs_of_a_node_that_dies_are_resumed_on_another(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+    with ray_cluster(cores=1) as cluster:
+        cluster.start(f"--address={cluster.address}", "--num-cpus=1")
+        process = started(command, tmp_path, "--address", cluster.address)
+        wait_until(lambda: len(underway(tmp_path, 600)) == 2, process)
+        raylets = {_ancestors(holder(folder))[0]: folder for folder in underway(tmp_path, 600)}
+        assert len(raylets) == 2
+        head = min(raylets)  # it was started first
+        (other,) = set(raylets) - {head}
+        kill(other)
+        code, out, err = ended(process)
+    assert code == 0, err
+    assert re.search(r"goes on elsewhere from step \d[\d,]*: its (node|process) died", err), err
+    assert "3/3 done" in out
+    assert_undisturbed(tmp_path, undisturbed)
+
+
+def _ancestors(pid: int) -> list[int]:
+    """Its parent, that one's parent, and so on."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    parent = int(fields[1])
+    return [parent, *(_ancestors(parent) if parent > 1 else [])]
