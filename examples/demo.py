@@ -11,36 +11,43 @@ from pathlib import Path
 
 from headrace import RunFolder
 from headrace.curve import learning_curve
-from headrace.run import make_run
+from headrace.run import Run, make_run
 
 AGENTS = ("qrc+spr+orth", "qrc")
 ENVIRONMENT = "minatar/breakout"
-STEPS = 30_000
+STEPS = {"fast": 200_000, "reference": 30_000}  # what three minutes are enough for
 OUT = Path("demo")
 
 
-def start(agent: str, quiet: bool) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "headrace", "train", agent, ENVIRONMENT, "--steps", str(STEPS), "--out", str(OUT)]
-    return subprocess.Popen(command + (["--quiet"] if quiet else []), text=True)
+def runs() -> list[Run]:
+    """As many steps as the engine that there is can do."""
+    engine = make_run(AGENTS[0], ENVIRONMENT).engine
+    return [make_run(agent, ENVIRONMENT, steps=STEPS[engine], engine=engine) for agent in AGENTS]
+
+
+def start(agent: str, run: Run, quiet: bool) -> subprocess.Popen[str]:
+    words = [agent, ENVIRONMENT, "--steps", str(run.steps), "--engine", run.engine, "--out", str(OUT)]
+    command = [sys.executable, "-m", "headrace", "train", *words, *(["--quiet"] if quiet else [])]
+    return subprocess.Popen(command, text=True)
 
 
 def main() -> int:
+    wanted = dict(zip(AGENTS, runs(), strict=True))
+    steps = wanted[AGENTS[0]].steps
     print(
-        f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {STEPS:,} steps each (about three minutes) ...", flush=True
+        f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {steps:,} steps each (about three minutes) ...", flush=True
     )
     # The slower agent shows its progress; the other runs beside it on the second core.
-    started = [start(agent, quiet=i > 0) for i, agent in enumerate(AGENTS)]
+    started = [start(agent, run, quiet=agent != AGENTS[0]) for agent, run in wanted.items()]
     try:
         failed = [process.wait() for process in started]
     except KeyboardInterrupt:
         failed = [process.wait() for process in started]
     if any(failed):
         return max(failed)
-    series = []
-    for agent in AGENTS:
-        metrics = RunFolder.read(OUT / make_run(agent, ENVIRONMENT, steps=STEPS).name).metrics()
-        series.append((agent, metrics["step"], metrics["return"]))
+    metrics = {agent: RunFolder.read(OUT / run.name).metrics() for agent, run in wanted.items()}
     picture = OUT / "learning_curves.png"
+    series = [(agent, found["step"], found["return"]) for agent, found in metrics.items()]
     learning_curve(series, picture, "MinAtar Breakout, one seed each")
     print(f"the learning curves are in {picture.resolve()}")
     return 0

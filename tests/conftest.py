@@ -1,4 +1,4 @@
-"""What the tests of runs share: compiled programs, and one finished run of each form."""
+"""What the tests of runs share: compiled programs, and one finished run of each way to compute it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from headrace.training import Trained
-from tests.small_runs import Command, small_train
+from tests.small_runs import WAYS, Command, small_train
 
 
 @pytest.fixture(scope="session")
@@ -30,10 +30,10 @@ def command(programs: Path) -> Command:
     return Command(programs)
 
 
-@pytest.fixture(scope="session", params=["compiled", "host"])
+@pytest.fixture(scope="session", params=WAYS)
 def finished(request: pytest.FixtureRequest, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """A run of each form that was never interrupted. Do not change it."""
-    return small_train(tmp_path_factory.mktemp(request.param), form=request.param)
+    """A run of each way to compute it that was never interrupted. Do not change it."""
+    return small_train(tmp_path_factory.mktemp(request.param), **WAYS[request.param])
 
 
 @pytest.fixture(scope="session")

@@ -17,20 +17,26 @@ from headrace.store import RunFolder
 from headrace.training import Trained, train
 
 VARIANT, GAME, STEPS = "qrc+spr+orth", "minatar/breakout", 3000
+WAYS = {  # in which a run can be computed
+    "compiled": {"engine": "reference", "form": "compiled"},
+    "host": {"engine": "reference", "form": "host"},
+    "fast": {"engine": "fast", "form": "host"},
+}
 SETTINGS = ("network=Conv((4,),((3,3),),((2,2),),16)", "aux.objective.horizon=2")
 
 
 def small_train(out: Path, **changes: Any) -> Trained:
     """The small run; settings that are given come after its own."""
     more = changes.pop("settings", ())
-    wanted = {"steps": STEPS, "settings": (*SETTINGS, *more), "out": out, "checkpoint_every": 250, **changes}
+    defaults = {"steps": STEPS, "out": out, "checkpoint_every": 250, "engine": "reference"}
+    wanted = {**defaults, **changes, "settings": (*SETTINGS, *more)}
     return train(VARIANT, GAME, **wanted)
 
 
-def small_words(out: Path, *more: str, steps: int = STEPS) -> list[str]:
+def small_words(out: Path, *more: str, steps: int = STEPS, engine: str = "reference") -> list[str]:
     """The same run as typed on the command line."""
     settings = [word for setting in SETTINGS for word in ("--set", setting)]
-    return ["train", VARIANT, GAME, "--steps", str(steps), *settings, "--out", str(out), *more]
+    return ["train", VARIANT, GAME, "--steps", str(steps), "--engine", engine, *settings, "--out", str(out), *more]
 
 
 class Command:

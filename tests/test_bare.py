@@ -9,20 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_runs import small_words
+from headrace.store import RunFolder
+from tests.small_runs import only_run, small_words
 
 BARE = """
 import sys
 
+HIDDEN = {"matplotlib", "PIL", "minatar", "gymnasium", "safetensors", "rich", "seaborn", "numba", "llvmlite"}
+
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"matplotlib", "PIL", "minatar", "gymnasium", "safetensors", "rich", "seaborn"}:
+        if name.partition(".")[0] in HIDDEN:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Refuse())
 import importlib.util
 found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, package=None: None if name in ("PIL", "minatar") else found(name, package)
+importlib.util.find_spec = lambda name, package=None: None if name in HIDDEN else found(name, package)
 from headrace.cli import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -68,3 +71,10 @@ def test_a_video_and_the_original_games_say_what_to_install(
     assert original.returncode == 1
     assert "pip install 'headrace[minatar]'" in original.stderr
     assert "Traceback" not in original.stderr
+
+
+def test_the_reference_engine_is_taken_and_why_is_said(programs: Path, tmp_path: Path) -> None:
+    done = bare(programs, *small_words(tmp_path, engine="auto", steps=100))
+    assert done.returncode == 0
+    assert "the reference engine is used, because the fast engine needs numba: pip install numba\n" in done.stderr
+    assert RunFolder.read(only_run(tmp_path)).identity["engine"] == "reference"

@@ -140,7 +140,7 @@ def test_variants(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_envs(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(said(capsys, "envs", "--json"))
+    found = json.loads(said(capsys, "envs", "minatar/*", "--json"))
     assert {e["name"]: (e["observation"], len(e["actions"])) for e in found} == {
         "minatar/asterix": ([10, 10, 4], 5),
         "minatar/breakout": ([10, 10, 4], 3),
@@ -148,7 +148,10 @@ def test_envs(capsys: pytest.CaptureFixture[str]) -> None:
         "minatar/seaquest": ([10, 10, 10], 6),
         "minatar/space_invaders": ([10, 10, 6], 4),
     }
-    assert "10x10x7" in said(capsys, "envs")
+    everything = said(capsys, "envs")
+    for words in ("10x10x7", "atari/pong", "octax/worm", "probe/ends", "atari26/*", "gym/ID"):
+        assert words in everything
+    assert all(e["observation"] is None for e in json.loads(said(capsys, "envs", "--json")) if "atari" in e["name"][:5])
 
 
 def test_eval_and_play(capsys: pytest.CaptureFixture[str], finished: Trained, tmp_path: Path) -> None:
@@ -189,7 +192,9 @@ def test_eval_and_play(capsys: pytest.CaptureFixture[str], finished: Trained, tm
         ((*TRAIN, "--checkpoint-every", "0"), "checkpoint_every must be a whole number from 1"),
         ((*TRAIN, "--checkpoint-every", "inf"), "got inf"),
         ((*TRAIN, "--form", "hosted"), "unknown form 'hosted'; did you mean 'host'?"),
-        ((*TRAIN, "--engine", "fast"), "unknown engine 'fast'"),
+        ((*TRAIN, "--engine", "fats"), "unknown engine 'fats'; did you mean 'fast'?"),
+        ((*TRAIN, "--threads", "3"), "threads must be a whole number from 1 to 2, got 3"),
+        ((*TRAIN, "--engine", "fast", "--form", "compiled"), "the fast engine steps environments of the host"),
         ((*TRAIN, "--sink", "tensorbord"), "unknown sink 'tensorbord'; did you mean 'tensorboard'?"),
     ],
 )

@@ -21,6 +21,7 @@ from tests.small_runs import (
     GAME,
     SETTINGS,
     VARIANT,
+    WAYS,
     Command,
     assert_same_result,
     checkpoint_steps,
@@ -29,7 +30,7 @@ from tests.small_runs import (
 )
 
 STEPS, EVERY = 4200, 100  # steps of a run and between its checkpoints
-KILLS = {"compiled": 12, "host": 8}
+KILLS = {"compiled": 8, "host": 6, "fast": 8}  # by the way to compute it
 PATIENCE = 240.0  # seconds; a busy machine may be slow
 
 
@@ -39,8 +40,8 @@ class Kill(NamedTuple):
     writing: bool  # whether a checkpoint was being written
 
 
-def run_folder(out: Path, form: str) -> Path:
-    return out / make_run(VARIANT, GAME, steps=STEPS, settings=SETTINGS, form=form).name
+def run_folder(out: Path, way: str) -> Path:
+    return out / make_run(VARIANT, GAME, steps=STEPS, settings=SETTINGS, **WAYS[way]).name
 
 
 def wait_for(process: subprocess.Popen[str], happened: Callable[[], bool], pause: float = 0.002) -> None:
@@ -82,16 +83,16 @@ def killed(process: subprocess.Popen[str], folder: Path, target: int, delay: flo
     return Kill(newest(folder), newest(folder) - before, being_written(folder))
 
 
-@pytest.mark.parametrize("form", ["compiled", "host"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_run_killed_over_and_over_equals_one_left_alone(
-    form: str, command: Command, tmp_path: Path, record_property: Callable[[str, object], None]
+    way: str, command: Command, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    words = ["--form", form, "--checkpoint-every", str(EVERY)]
+    words = ["--engine", WAYS[way]["engine"], "--form", WAYS[way]["form"], "--checkpoint-every", str(EVERY)]
     assert command(*small_words(tmp_path / "alone", *words, steps=STEPS)).returncode == 0
 
-    moments = random.Random(f"kill {form}")
-    targets = sorted(moments.sample(range(EVERY, STEPS - 5 * EVERY), KILLS[form]))
-    folder, kills = run_folder(tmp_path / "killed", form), []
+    moments = random.Random(f"kill {way}")
+    targets = sorted(moments.sample(range(EVERY, STEPS - 5 * EVERY), KILLS[way]))
+    folder, kills = run_folder(tmp_path / "killed", way), []
     for number, target in enumerate(targets):
         process = command.start(*small_words(tmp_path / "killed", *words, steps=STEPS))
         kills.append(killed(process, folder, target, None if number % 3 == 2 else moments.random()))
@@ -102,11 +103,11 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     assert f"continuing from step {kills[-1].step:,}" in last.stderr
     record_property("kills", [tuple(kill) for kill in kills])
     writing = sum(kill.writing for kill in kills)
-    print(f"\n{form}: {len(kills)} kills in mid-training, {writing} of them while a checkpoint was being written,")
+    print(f"\n{way}: {len(kills)} kills in mid-training, {writing} of them while a checkpoint was being written,")
     print("at steps", *(kill.step for kill in kills))
-    assert sum(kill.advanced > 0 for kill in kills) == KILLS[form]
+    assert sum(kill.advanced > 0 for kill in kills) == KILLS[way]
     assert sum(KILLS.values()) >= 20
-    assert len(RunFolder.read(folder).manifest["resumed"]) == KILLS[form]
+    assert len(RunFolder.read(folder).manifest["resumed"]) == KILLS[way]
 
     assert_same_result(folder, only_run(tmp_path / "alone"))
     episodes = RunFolder.read(folder).episodes()

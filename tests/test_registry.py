@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
-from headrace.envs import registry
-from headrace.envs.registry import Hosted, MinAtarRules, environment, make, names
+from headrace.envs import atari, registry
+from headrace.envs.registry import SETS, Hosted, MinAtarRules, environment, make, matching, names
 from headrace.errors import BadSetting, HeadraceError, UnknownName
 from headrace.part import tweak
 
-
-def test_the_five_games_by_name() -> None:
-    games = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
-    assert names() == [f"minatar/{game}" for game in games]
+MINATAR = [f"minatar/{game}" for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")]
 
 
-@pytest.mark.parametrize("name", names())
+def test_every_game_has_a_name() -> None:
+    assert names()[:5] == MINATAR
+    families = Counter(name.partition("/")[0] for name in names())
+    assert families == {"minatar": 5, "atari": 104, "octax": 39, "probe": 6}
+    assert len(set(names())) == len(names())
+
+
+def test_patterns_and_the_papers_sets() -> None:
+    assert matching("minatar/*") == MINATAR
+    assert matching("atari26/*") == [f"atari/{game}" for game in atari.PAPER_GAMES]
+    assert matching("octax8/?o*") == ["octax/pong", "octax/worm"]
+    assert matching("atari/pong") == ["atari/pong"]
+    assert matching("gym/CartPole-v1") == ["gym/CartPole-v1"]
+    assert [len(members) for members in SETS.values()] == [26, 8]
+    assert {name for members in SETS.values() for name in members} <= set(names())
+    with pytest.raises(UnknownName, match=r"no environment matches 'atari26/z\*'.*minatar/\*.*octax8/\*"):
+        matching("atari26/z*")
+
+
+def test_a_form_that_an_environment_has_not_is_refused() -> None:
+    assert environment("atari/pong").forms == ("host",)
+    with pytest.raises(BadSetting, match="atari/pong has no compiled form: it runs as host only"):
+        environment("atari/pong").compiled()
+
+
+@pytest.mark.parametrize("name", MINATAR)
 def test_both_forms_agree_on_what_an_agent_must_know(name: str) -> None:
     found = environment(name)
     assert found.compiled().spec == found.host().spec
@@ -28,8 +51,11 @@ def test_both_forms_agree_on_what_an_agent_must_know(name: str) -> None:
 def test_an_unknown_environment_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="unknown environment 'minatar/brekout'; did you mean 'minatar/breakout'"):
         environment("minatar/brekout")
-    with pytest.raises(UnknownName, match="unknown environment 'breakout'; did you mean 'minatar/breakout'"):
-        environment("breakout")
+    with pytest.raises(UnknownName, match="unknown environment 'atari/ponk'; did you mean 'atari/pong'"):
+        environment("atari/ponk")
+    for nothing in ("breakout", "gym/", "atari26/pong"):
+        with pytest.raises(UnknownName, match=f"unknown environment '{nothing}'"):
+            environment(nothing)
 
 
 def test_an_unknown_form_is_refused() -> None:
@@ -63,8 +89,13 @@ def test_equal_environments_share_their_compiled_form() -> None:
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "find_spec", lambda name: None)
-    with pytest.raises(HeadraceError, match=r"needs the minatar package: pip install 'headrace\[minatar\]'"):
-        environment("minatar/breakout").host()
+    for name, package in (("minatar/breakout", "minatar"), ("atari/pong", "atari"), ("gym/CartPole-v1", "gym")):
+        with pytest.raises(HeadraceError, match=rf"needs the \w+ package: pip install 'headrace\[{package}\]'"):
+            environment(name).host()
+    with pytest.raises(HeadraceError, match=r"octax and cv2 and PIL package: pip install 'headrace\[octax\]'"):
+        environment("octax/pong").compiled()
+    assert environment("atari/pong").install == "headrace[atari]"
+    assert environment("minatar/breakout").install == ""
 
 
 def test_a_compiled_game_stepped_from_python_follows_its_seed() -> None:

@@ -19,7 +19,7 @@ def test_the_words_of_the_command_line() -> None:
     assert isinstance(run.steps, int)
     assert run.identity()["agent"]["aux"]["objective"]["horizon"] == 3
     assert run.identity()["env"]["rules"]["sticky"] == 0
-    assert (run.engine, run.form) == ("reference", "compiled")
+    assert (run.engine, run.form) == ("fast", "host")
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -40,7 +40,8 @@ def test_every_different_run_has_a_folder_of_its_own() -> None:
         changed(env="minatar/asterix"),
         changed(seed=1),
         changed(steps=2e5),
-        changed(form="host"),
+        changed(engine="reference"),
+        changed(engine="reference", form="host"),
         changed(settings=["td.lr=2e-4"]),
         changed(settings=["td.lr=2.0001e-4"]),
         changed(settings=["env.sticky=0.2"]),

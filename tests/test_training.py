@@ -26,6 +26,7 @@ from tests.small_runs import (
     SETTINGS,
     STEPS,
     VARIANT,
+    WAYS,
     Command,
     StopAt,
     assert_same_arrays,
@@ -82,8 +83,8 @@ def test_the_folder_of_a_finished_run(finished: Trained) -> None:
 
 def test_a_finished_run_run_again_changes_no_file(finished: Trained) -> None:
     before = contents(finished.path)
-    form = RunFolder.read(finished.path).identity["env"]["form"]
-    again = small_train(finished.path.parent, form=form)
+    identity = RunFolder.read(finished.path).identity
+    again = small_train(finished.path.parent, engine=identity["engine"], form=identity["env"]["form"])
     assert again == finished._replace(did_nothing=True)
     assert contents(finished.path) == before
 
@@ -98,9 +99,9 @@ def test_a_run_that_another_process_writes_is_refused(finished_compiled: Trained
 # Stopping anywhere and continuing
 
 
-@pytest.mark.parametrize("form", ["compiled", "host"])
-def test_where_a_stream_stops_and_how_it_is_cut_does_not_matter(form: str, programs: Path) -> None:
-    run = make_run(VARIANT, GAME, seed=3, steps=STEPS, settings=SETTINGS, form=form)
+@pytest.mark.parametrize("way", WAYS)
+def test_where_a_stream_stops_and_how_it_is_cut_does_not_matter(way: str, programs: Path) -> None:
+    run = make_run(VARIANT, GAME, seed=3, steps=STEPS, settings=SETTINGS, **WAYS[way])
     straight = run.stream()
     straight.begin()
     episodes = straight.run(997) + straight.run(3)
@@ -271,15 +272,12 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A family of one faulty environment; what is wrong with it can be changed."""
     fault: dict[str, Any] = {"fault": "none", "at": 333}
     rules = registry.MinAtarRules()
-    family = registry.Family(("faulty",), rules, _not_compiled, lambda *_: Faulty(**fault), "numpy", "a toy")
+    family = registry.Family(("faulty",), rules, {"host": registry.Form(lambda *_: Faulty(**fault))}, "a toy")
     monkeypatch.setitem(registry.FAMILIES, "toy", family)
     return fault
 
 
-def _not_compiled(member: str, rules: Any) -> Any:
-    raise AssertionError(f"{member} has no compiled form")
-
-
+@pytest.mark.parametrize("engine", ["reference", "fast"])
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -291,15 +289,15 @@ def _not_compiled(member: str, rules: Any) -> Any:
     ],
 )
 def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
-    fault: str, message: str, toy: dict[str, Any], programs: Path, tmp_path: Path
+    fault: str, message: str, engine: str, toy: dict[str, Any], programs: Path, tmp_path: Path
 ) -> None:
     def go(out: str) -> Trained:
-        return train(VARIANT, "toy/faulty", steps=500, settings=SETTINGS, out=tmp_path / out, form="host",
-                     checkpoint_every=100)  # fmt: skip
+        return train(VARIANT, "toy/faulty", steps=500, settings=SETTINGS, out=tmp_path / out,
+                     engine=engine, form="host", checkpoint_every=100)  # fmt: skip
 
     wanted = go("whole")
     toy["fault"] = fault
-    with pytest.raises(EnvironmentFault, match=message):
+    with pytest.raises(EnvironmentFault, match=message.replace("observation", "(observation|successor)")):
         go("faulty")
     path = tmp_path / "faulty" / wanted.path.name
     folder = RunFolder.read(path)
@@ -393,7 +391,7 @@ def test_ten_lines_of_ones_own_do_what_train_does(programs: Path, tmp_path: Path
         if episode:
             episodes.append(episode)
 
-    trained = headrace.train(agent, GAME, seed=5, steps=1200, out=tmp_path, form="host")
+    trained = headrace.train(agent, GAME, seed=5, steps=1200, out=tmp_path, engine="reference", form="host")
     written = headrace.RunFolder.read(trained.path)
     assert [tuple(episode) for episode in episodes] == list(zip(*written.episodes().values(), strict=True))
     checkpoint = written.latest()
@@ -416,7 +414,7 @@ def program_counts() -> list[int]:
 
 def test_an_agent_may_be_given_as_a_value(finished_compiled: Trained, tmp_path: Path) -> None:
     agent = tweak(VARIANTS[VARIANT], *SETTINGS)
-    assert make_run(agent, GAME, steps=STEPS).name == finished_compiled.path.name
+    assert make_run(agent, GAME, steps=STEPS, engine="reference").name == finished_compiled.path.name
 
 
 def test_a_description_that_is_infinite_is_no_divergence(programs: Path, tmp_path: Path) -> None:

@@ -9,6 +9,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.analysis import command as latents_command
+from headrace.analysis import watch as watch_command
+from headrace.analysis.report import command as report_command
+from headrace.bench import command as bench_command
+from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
 from headrace.manifest import machine_facts
 from headrace.programs import reuse_compiled_programs
@@ -21,6 +26,7 @@ INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
+        _name_imports(arguments)
         status = arguments.command(arguments)
         sys.stdout.flush()
         return status
@@ -36,6 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # a folder that may not be read, a name too long for the system
         print(f"headrace: {error}", file=sys.stderr)
         return 1
+
+
+def _name_imports(words: argparse.Namespace) -> None:
+    """Modules to import before a Gymnasium environment is made, here and in every process that is started."""
+    if named := getattr(words, "imports", []):
+        os.environ[IMPORTS] = ",".join(named)
 
 
 def _number(text: str) -> float:
@@ -59,16 +71,33 @@ def _parser() -> argparse.ArgumentParser:
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
     _run_word(_command(commands, "show", _show, "what a run is and how far it got"))
+    latents_command.add_words(_command(commands, "latents", latents_command.run, latents_command.ABOUT), _number)
+    report_command.add_words(_command(commands, "report", report_command.run, report_command.ABOUT), _number)
+    watch_command.add_words(_command(commands, "watch", watch_command.run, watch_command.ABOUT), _number)
+    bench_command.add_words(_bare_command(commands, "bench", bench_command.run, bench_command.ABOUT), _number)
     _command(commands, "variants", _variants, "the agents that have a name")
-    _command(commands, "envs", _envs, "the environments that have a name")
+    _envs_words(_command(commands, "envs", _envs, "the environments that have a name"))
+    return parser
+
+
+def _bare_command(commands: Any, name: str, call: Callable[[argparse.Namespace], int], about: str) -> Any:
+    parser = commands.add_parser(name, help=about, description=about)
+    parser.set_defaults(command=call)
     return parser
 
 
 def _command(commands: Any, name: str, call: Callable[[argparse.Namespace], int], about: str) -> Any:
-    parser = commands.add_parser(name, help=about, description=about)
-    parser.set_defaults(command=call)
+    parser = _bare_command(commands, name, call, about)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--import", dest="imports", action="append", default=[], metavar="MODULE",
+        help="a module of yours that registers Gymnasium environments; may be given many times",
+    )  # fmt: skip
     return parser
+
+
+def _envs_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("word", metavar="NAME", nargs="?", default="", help="tell more of these, e.g. 'atari26/*'")
 
 
 def _run_word(parser: argparse.ArgumentParser) -> None:
@@ -85,8 +114,11 @@ def _train_words(parser: argparse.ArgumentParser) -> None:
         help="change a setting, e.g. aux.objective.horizon=3 or env.sticky=0; may be given many times",
     )  # fmt: skip
     parser.add_argument("--out", default="runs", metavar="FOLDER", help="where run folders live (runs)")
-    parser.add_argument("--engine", default="auto", help="reference, or auto")
-    parser.add_argument("--form", default="auto", help="of the environment: compiled, host, or auto")
+    parser.add_argument("--engine", default="auto", help="fast, reference, or auto: fast where it can be had")
+    parser.add_argument(
+        "--form", default="auto", help="of the environment: compiled, host, or auto: what the engine has"
+    )
+    parser.add_argument("--threads", type=_number, default=1, help="of the fast engine: 1 or 2, with equal results (1)")
     parser.add_argument(
         "--sink", dest="sinks", action="append", default=[], metavar="NAME",
         help=f"also send metrics to {', '.join(SINKS)}",
@@ -120,8 +152,8 @@ def _train(words: argparse.Namespace) -> int:
     reuse_compiled_programs()
     done = train(
         words.variant, words.env, seed=words.seed, steps=words.steps, settings=words.settings, out=words.out,
-        engine=words.engine, form=words.form, sinks=words.sinks, checkpoint_every=words.checkpoint_every,
-        progress=for_terminal(words.quiet),
+        engine=words.engine, form=words.form, threads=words.threads, sinks=words.sinks,
+        checkpoint_every=words.checkpoint_every, progress=for_terminal(words.quiet),
     )  # fmt: skip
     result = {
         "path": str(done.path),
@@ -215,11 +247,21 @@ def _variants(words: argparse.Namespace) -> int:
 
 def _envs(words: argparse.Namespace) -> int:
     from headrace import show
+    from headrace.envs.registry import SETS
 
-    found = show.envs()
-    lines = [f"{e['name']:24} {'x'.join(map(str, e['observation'])):10} {', '.join(e['actions'])}" for e in found]
-    _print(words, found, "\n".join([f"{'name':24} {'image':10} actions", *lines]))
+    found = show.envs(words.word)
+    lines = [f"{'name':24} {'image':10} actions", *(f"{e['name']:24} {_seen_and_done(e)}" for e in found)]
+    if not words.word:
+        lines += [f"{name + '/*':24} {len(members)} of them, the paper's" for name, members in SETS.items()]
+        lines += [f"{'gym/ID':24} any registered Gymnasium environment", "`headrace envs NAME` tells more"]
+    _print(words, found, "\n".join(lines))
     return 0
+
+
+def _seen_and_done(env: dict[str, Any]) -> str:
+    if env["observation"] is None:
+        return f"pip install '{env['install']}'" if env["install"] else ""
+    return f"{'x'.join(map(str, env['observation'])):10} {', '.join(env['actions'])}"
 
 
 def _notify(notices: Sequence[str]) -> None:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.envs.registry import Hosted
+from headrace.choice import missing_for
+from headrace.envs.hosted import Hosted
+from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
 from headrace.files import storage_errors, write_atomically
 from headrace.run import Run, run_of, whole
@@ -70,17 +72,26 @@ def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunF
         none = "they were not kept" if folder.status == "finished" else "it has none yet: train it for a while first"
         why = "; ".join(folder.notices) or none
         raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
-    from headrace.engines.reference.frozen import FrozenPolicy
-
     run = run_of(folder.identity)
     env = host_of(run)
-    policy = FrozenPolicy(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
+    policy = policy_kind(run)(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
     return env, policy, folder, checkpoint.step
 
 
+def policy_kind(run: Run) -> Any:
+    """What plays with a run's arrays: its engine's policy; the reference's reads those of the fast engine too."""
+    if run.engine == "fast" and not missing_for("fast"):
+        from headrace.engines.fast.frozen import FrozenPolicy as Fast
+
+        return Fast
+    from headrace.engines.reference.frozen import FrozenPolicy
+
+    return FrozenPolicy
+
+
 def host_of(run: Run) -> Any:
-    """The run's environment, stepped from Python."""
-    return Hosted(run.env.compiled()) if run.form == "compiled" else run.env.host()
+    """The run's environment, stepped from Python, which shows whole observations."""
+    return whole_observations(Hosted(run.env.compiled()) if run.form == "compiled" else run.env.host())
 
 
 def _episodes(

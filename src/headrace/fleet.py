@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace import snapshots
 from headrace.checkpoints import Checkpoint
 from headrace.errors import BadSetting, HeadraceError, RunConflict
+from headrace.footprint import footprint
 from headrace.progress import Progress, Silent
 from headrace.run import Run, whole
 from headrace.store import RunFolder, RunWriter
@@ -150,6 +152,7 @@ class _FleetTraining:
                 self.progress.notice(f"{member.run.name}: {notice}")
         if step == 0:
             self.fleet.begin()
+            self._keep_snapshots()
         else:
             self.progress.notice(f"continuing from step {step:,}")
             self.fleet.restore([checkpoints.get(m.run.name) or m.placeholder(step) for m in self.members])
@@ -194,6 +197,8 @@ class _FleetTraining:
             member.recent.extend(e.episode_return for e in episodes[i])
             if means is not None:
                 member.log(step, means[i], self.speed)
+        if snapshots.due(step, self.steps):
+            self._keep_snapshots()
         if self.pace.due(step):
             self._save()
         self.progress.show(self.members[0].run, step, self.speed.rate, self._mean_return())
@@ -207,6 +212,11 @@ class _FleetTraining:
             if not member.diverged:
                 member.folder.save_checkpoint(self.fleet.step, arrays, {})
         self.pace.saved(self.fleet.step)
+
+    def _keep_snapshots(self) -> None:
+        for member, arrays in zip(self.members, self.fleet.save(), strict=True):
+            if not member.diverged:
+                member.folder.keep_snapshot(self.fleet.step, arrays)
 
     def _end(self) -> FleetResult:
         step, saved = self.fleet.step, self.fleet.save()
@@ -224,4 +234,5 @@ class _FleetTraining:
 
     def _finish(self, member: _Member, arrays: dict[str, np.ndarray]) -> None:
         digest = member.folder.digest(final_arrays(arrays))
-        member.folder.finish({"digest": digest, "seconds": self.speed.seconds, "streams": len(self.members)})
+        cost = {"seconds": self.speed.seconds, "streams": len(self.members), **footprint(arrays)}
+        member.folder.finish({"digest": digest, **cost})

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.agents import Agent, agent_named, name_of
-from headrace.envs.registry import FORMS, Environment, environment
-from headrace.errors import BadSetting, unknown
+from headrace.choice import choose, missing_for
+from headrace.envs.base import EnvSpec
+from headrace.envs.registry import Environment, environment
+from headrace.errors import BadSetting, HeadraceError
 from headrace.manifest import identity_hash
 from headrace.part import from_json, to_json, tweak
-from headrace.stream import HostStream, Stream
+from headrace.stream import Engine, HostStream, Stream
 
-ENGINES = ("reference",)
-NUMERICS = 1  # raised whenever the same run would give other numbers, so that no old run is continued by new arithmetic
+NUMERICS = 2  # raised whenever the same run would give other numbers, so that no old run is continued by new arithmetic
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Run:
     steps: int
     engine: str = "reference"
     form: str = "compiled"  # of the environment
+    open: bool = field(default=False, compare=False)  # engine and form were left open, and are what suits one stream
+    notice: str = field(default="", compare=False)  # why they are not the fast ones
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -43,15 +46,29 @@ class Run:
         words = [_safe(name_of(self.agent)), _safe(self.env.label), f"seed{self.seed}", _short(self.steps)]
         return "_".join([*words, identity_hash(self.identity())[:8]])
 
-    def stream(self) -> Stream:
-        """A stream that has not begun yet."""
-        from headrace.engines.reference.compiled import CompiledStream
-        from headrace.engines.reference.engine import ReferenceEngine
+    def in_fleet(self) -> Run:
+        """The run as a fleet can take it, where engine and form were left open."""
+        return replace(self, engine="reference", form="compiled", notice="") if self.open else self
 
+    def stream(self, threads: int = 1) -> Stream:
+        """A stream that has not begun yet. A second thread, which the fast engine has a use for, changes no number."""
+        if missing := missing_for(self.engine):
+            raise HeadraceError(missing)
         if self.form == "compiled":
+            from headrace.engines.reference.compiled import CompiledStream
+
             return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
         env = self.env.host()
-        return HostStream(ReferenceEngine(self.agent, env.spec, seed=self.seed, steps=self.steps), env, self.seed)
+        return HostStream(self._engine(env.spec, threads), env, self.seed)
+
+    def _engine(self, spec: EnvSpec, threads: int) -> Engine:
+        if self.engine == "reference":
+            from headrace.engines.reference.engine import ReferenceEngine
+
+            return ReferenceEngine(self.agent, spec, seed=self.seed, steps=self.steps)
+        from headrace.engines.fast.engine import FastEngine
+
+        return FastEngine(self.agent, spec, seed=self.seed, steps=self.steps, threads=threads)
 
 
 def _safe(label: str) -> str:
@@ -80,14 +97,12 @@ def make_run(
     for_env = [s.removeprefix("env.") for s in settings if s.startswith("env.")]
     found = agent_named(agent) if isinstance(agent, str) else agent
     place = environment(env) if isinstance(env, str) else env
-    return Run(
-        agent=tweak(found, *(s for s in settings if not s.startswith("env."))),
-        env=replace(place, rules=tweak(place.rules, *for_env)),
-        seed=whole("seed", seed, 0),
-        steps=whole("steps", steps, 1, 2**31 - 16),
-        engine=_one_of("engine", engine, ENGINES),
-        form=_one_of("form", form, FORMS),
-    )
+    tweaked = tweak(found, *(s for s in settings if not s.startswith("env.")))
+    changed = replace(place, rules=tweak(place.rules, *for_env))
+    seed, steps = whole("seed", seed, 0), whole("steps", steps, 1, 2**31 - 16)
+    chosen = choose(tweaked, changed, engine, form)
+    left_open = engine == form == "auto"
+    return Run(tweaked, changed, seed, steps, chosen.engine, chosen.form, left_open, chosen.notice)
 
 
 def whole(what: str, value: float, low: int, high: int = 2**31 - 1) -> int:
@@ -96,14 +111,6 @@ def whole(what: str, value: float, low: int, high: int = 2**31 - 1) -> int:
         shown = f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
         raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {shown}")
     return int(value)
-
-
-def _one_of(what: str, value: str, known: tuple[str, ...]) -> str:
-    if value == "auto":
-        return known[0]
-    if value not in known:
-        raise unknown(what, value, (*known, "auto"))
-    return value
 
 
 def run_of(identity: dict[str, Any]) -> Run:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.agents import ABLATIONS, VARIANTS, name_of, parameter_count, to_json
-from headrace.envs.registry import FAMILIES, environment, names
+from headrace.envs.registry import FAMILIES, environment, matching, names
 from headrace.part import from_json
 from headrace.run import run_of
 from headrace.store import RunFolder
@@ -30,17 +30,22 @@ def variants() -> list[dict[str, Any]]:
     ]
 
 
-def envs() -> list[dict[str, Any]]:
+def envs(word: str = "") -> list[dict[str, Any]]:
+    """The environments that a word or pattern names, or all that have a name.
+
+    What an agent sees and does there is told of those asked for, and of those that take no package to find out.
+    """
     rows = []
-    for name in names():
-        spec = environment(name).compiled().spec
+    for found in map(environment, matching(word) if word else names()):
+        spec = found.spec() if word or found.at_hand else None
         rows.append(
             {
-                "name": name,
-                "observation": list(spec.observation_shape),
-                "actions": list(spec.actions),
-                "rules": to_json(environment(name).rules),
-                "about": FAMILIES[name.partition("/")[0]].about,
+                "name": found.name,
+                "observation": list(spec.observation_shape) if spec else None,
+                "actions": list(spec.actions) if spec else None,
+                "install": found.install or None,
+                "rules": to_json(found.rules),
+                "about": FAMILIES[found.name.partition("/")[0]].about,
             }
         )
     return rows

@@ -6,6 +6,7 @@
       metrics.csv     step,...                 what was logged; equal for two equal runs
       speed.csv       step,steps_per_s,seconds what the clock said; differs between two equal runs
       checkpoints/    the last two
+      snapshots/      the encoder at a few steps of the run, kept for good
 
 One process at a time writes a run (`RunFolder.open`); any number may read it meanwhile (`RunFolder.read`). A checkpoint
 records how long each table was, so that a run that was killed continues with exactly the rows that belong to it.
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace import checkpoints, manifest
+from headrace import checkpoints, manifest, snapshots
 from headrace.checkpoints import Checkpoint, Extent, Saved
 from headrace.claim import claim, create
 from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict
@@ -203,7 +204,7 @@ class RunWriter(RunFolder):
         if status not in manifest.STATUSES:
             raise ValueError(f"status must be one of {manifest.STATUSES}, got {status!r}")
         end = None if status == "running" else manifest.now()
-        self._rewrite({**self.manifest, **manifest.checked(details), "status": status, "end": end})
+        self._rewrite({**self._lasting(), **manifest.checked(details), "status": status, "end": end})
 
     def finish(self, details: Mapping[str, Any]) -> None:
         """Makes every row durable, then records that the run is complete."""
@@ -220,6 +221,13 @@ class RunWriter(RunFolder):
         for old in self._listed()[KEPT_CHECKPOINTS:]:
             with storage_errors(old):
                 os.unlink(old)
+
+    def keep_snapshot(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keeps what an analysis of representations over training will want of this step."""
+        path = snapshots.path_in(self.path, step)
+        with storage_errors(path):
+            path.parent.mkdir(exist_ok=True)
+        write_atomically(path, snapshots.encode(step, arrays))
 
     def checkpoint_steps(self) -> set[int]:
         """The steps at which there is a good checkpoint."""
@@ -275,7 +283,11 @@ class RunWriter(RunFolder):
     def _record_resumption(self, step: int) -> None:
         changed = {name: value for name, value in self._details.items() if self.manifest.get(name) != value}
         resumed = [*self.manifest["resumed"], {"step": step, "time": manifest.now(), **changed}]
-        self._rewrite({**self.manifest, "status": "running", "end": None, "resumed": resumed})
+        self._rewrite({**self._lasting(), "status": "running", "end": None, "resumed": resumed})
+
+    def _lasting(self) -> manifest.Manifest:
+        """The manifest without the cause of a failure, which is over once the run is taken up again."""
+        return {name: value for name, value in self.manifest.items() if name != "cause"}
 
     def _rewrite(self, facts: manifest.Manifest) -> None:
         write_atomically(self.path / manifest.FILE, manifest.encode(facts))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from headrace.envs.base import HostEnv, TimeStep
+from headrace.errors import EnvironmentFault, HeadraceError
 
 
 class Episode(NamedTuple):
@@ -25,6 +27,7 @@ class Engine(Protocol):
     @property
     def action(self) -> int: ...
     def begin(self, obs: np.ndarray) -> None: ...
+    def restart(self, obs: np.ndarray) -> None: ...
     def learn(self, timestep: TimeStep) -> Episode | None: ...
     def report(self) -> dict[str, float]: ...
     def trouble(self) -> tuple[str, int] | None: ...
@@ -42,7 +45,8 @@ class Stream(Protocol):
     def report(self) -> dict[str, float]: ...
     def trouble(self) -> tuple[str, int] | None: ...
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]: ...
-    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None: ...
+    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
+        """Makes the stream what it was; says what could not be brought back, which is nothing where it is empty."""
 
 
 class HostStream:
@@ -59,8 +63,16 @@ class HostStream:
         self.engine.begin(self.env.reset(self.seed))
 
     def run(self, n: int) -> list[Episode]:
-        ended = [self.engine.learn(self.env.step(self.engine.action)) for _ in range(n)]
+        ended = [self.engine.learn(self._stepped()) for _ in range(n)]
         return [episode for episode in ended if episode is not None]
+
+    def _stepped(self) -> TimeStep:
+        try:
+            return self.env.step(self.engine.action)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            raise _fault(self.env.spec.name, self.step + 1, error) from error
 
     def report(self) -> dict[str, float]:
         return self.engine.report()
@@ -71,7 +83,21 @@ class HostStream:
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         return self.engine.save(), {"env": self.env.save()}
 
-    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
+    def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
+        self.engine.restore(arrays)
+        if state["env"] is None:  # begun with a seed of its own, or each resumption would play the first episode again
+            self.engine.restart(self.env.reset((self.seed + self.step) % 2**31))
+            return f"{self.env.spec.name} cannot be saved: a new episode is begun, and the run is no longer exact"
         self.env.reset(self.seed)
         self.env.restore(state["env"])
-        self.engine.restore(arrays)
+        return ""
+
+
+def _fault(name: str, step: int, error: Exception) -> EnvironmentFault:
+    """What an environment raised, and the line of its program that did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return EnvironmentFault(
+        f"{name} raised {type(error).__name__} at step {step:,}{where}: {error}. "
+        "The run's last checkpoint is intact; mend the environment and run the same command again."
+    )

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace import snapshots
 from headrace.agents import Agent, name_of
 from headrace.curve import learning_curve
 from headrace.envs.registry import Environment
 from headrace.errors import CheckpointDamaged, Diverged, HeadraceError, unknown
+from headrace.footprint import footprint
 from headrace.manifest import FILE, commit, machine_facts
 from headrace.progress import Progress, Silent
 from headrace.run import Run, make_run, whole
@@ -51,6 +53,7 @@ def train(
     out: str | Path = "runs",
     engine: str = "auto",
     form: str = "auto",
+    threads: float = 1,
     sinks: Sequence[str] = (),
     checkpoint_every: float | None = None,
     checkpoint_seconds: float = 60.0,
@@ -59,8 +62,9 @@ def train(
     """Trains an agent in an environment, or continues exactly where an earlier call of the same run stopped."""
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
+    cores = whole("threads", threads, 1, 2)
     _require(sinks)
-    return train_run(run, out, sinks, Pace(every, checkpoint_seconds), progress or Silent())
+    return train_run(run, out, sinks, Pace(every, checkpoint_seconds), progress or Silent(), threads=cores)
 
 
 def _require(sinks: Sequence[str]) -> None:
@@ -73,28 +77,50 @@ def _require(sinks: Sequence[str]) -> None:
 
 
 def train_run(
-    run: Run, out: str | Path, sinks: Sequence[str], pace: Pace, progress: Progress, *, draw: bool = True
+    run: Run,
+    out: str | Path,
+    sinks: Sequence[str],
+    pace: Pace,
+    progress: Progress,
+    *,
+    draw: bool = True,
+    threads: int = 1,
 ) -> Trained:
     path = Path(out) / run.name
     if ended := _ended_before(path, run):
         return ended
-    stream = run.stream()  # an environment or a network that cannot be had is said before anything is written
+    stream = run.stream(threads)  # an environment or a network that cannot be had is said before anything is written
     with RunFolder.open(path, run.identity(), details_of(run)) as folder:
-        return _ended(folder) or _Training(run, stream, folder, sinks, pace, progress, draw).go()
+        if ended := _ended(folder):
+            return ended
+        for notice in _notices(run, threads):
+            progress.notice(notice)
+        return _Training(run, stream, folder, sinks, pace, progress, draw).go()
+
+
+def _notices(run: Run, threads: int) -> list[str]:
+    useless = f"{threads} threads are of use to the fast engine only" if threads > 1 and run.engine != "fast" else ""
+    return [notice for notice in (run.notice, useless) if notice]
 
 
 def details_of(run: Run) -> dict[str, Any]:
     """What the manifest says of a run beside its identity."""
-    return {"agent": name_of(run.agent), **_program()}
+    return {"agent": name_of(run.agent), **_program(run.engine)}
 
 
 @cache
-def _program() -> dict[str, Any]:
+def _program(engine: str) -> dict[str, Any]:
     """The program and the machine, found out once: a process goes on with what it has loaded."""
+    return {"machine": {**machine_facts(), "device": _device(engine)}, "commit": commit()}
+
+
+def _device(engine: str) -> str:
+    if engine == "fast":
+        return "cpu"
     import jax
 
     device = jax.devices()[0]
-    return {"machine": {**machine_facts(), "device": f"{device.platform}: {device.device_kind}"}, "commit": commit()}
+    return f"{device.platform}: {device.device_kind}"
 
 
 def _ended_before(path: Path, run: Run) -> Trained | None:
@@ -180,6 +206,7 @@ class _Training:
             self.progress.notice(notice)
         if checkpoint is None:
             self.stream.begin()
+            self._keep_snapshot()
         else:
             self._restore(checkpoint.arrays, checkpoint.state)
             self.recent.extend(self.folder.episodes()["return"][-RECENT:])
@@ -194,9 +221,12 @@ class _Training:
 
     def _restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
         try:
-            self.stream.restore(arrays, state)
+            lost = self.stream.restore(arrays, state)
         except CheckpointDamaged as error:
             raise HeadraceError(f"the checkpoint of {self.folder.path} does not fit this program: {error}") from error
+        if lost:
+            self.progress.notice(lost)
+            self.folder.set_status("running", exact=False)
 
     def _chunk(self) -> None:
         step = self.stream.step
@@ -210,6 +240,8 @@ class _Training:
         self.recent.extend(e.episode_return for e in episodes)
         if step % LOG_EVERY == 0:
             self._log(step)
+        if snapshots.due(step, self.run.steps):
+            self._keep_snapshot()
         if self.pace.due(step):
             self._save()
         self.progress.show(self.run, step, self.speed.rate, self._return())
@@ -231,6 +263,9 @@ class _Training:
         self.folder.save_checkpoint(self.stream.step, arrays, state)
         self.pace.saved(self.stream.step)
 
+    def _keep_snapshot(self) -> None:
+        self.folder.keep_snapshot(self.stream.step, self.stream.save()[0])
+
     def _end(self) -> Trained:
         step, path = self.stream.step, self.folder.path
         if step < self.run.steps:
@@ -239,7 +274,8 @@ class _Training:
         arrays, _ = self.stream.save()
         if self.draw:
             self._draw()
-        self.folder.finish({"digest": self.folder.digest(final_arrays(arrays)), "seconds": self.speed.seconds})
+        digest = self.folder.digest(final_arrays(arrays))
+        self.folder.finish({"digest": digest, "seconds": self.speed.seconds, **footprint(arrays)})
         return Trained(path, "finished", step, score(self.folder.metrics()), did_nothing=False)
 
     def _draw(self) -> None:

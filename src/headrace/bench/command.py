@@ -1,0 +1,92 @@
+"""The command `headrace bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import unknown
+
+ABOUT = "measure how fast agents learn on this machine, and how near that is to its limit"
+ENGINES = {"fast": ("fast",), "reference": ("reference",), "both": ("fast", "reference")}
+PLACES = ("core", "fleet")
+
+
+def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+    add = parser.add_argument
+    add("--suite", default="minatar", help="whose shapes: minatar, octax or atari (minatar)")
+    add("--game", help="of the suite; one stream has one (breakout, pong, pong), a fleet has all unless one is named")
+    add("--variant", default="qrc+spr+orth", help="which agent (qrc+spr+orth)")
+    add("--engine", default="both", help="fast, reference, or both in turn, and their ratio (both)")
+    add("--threads", type=number, default=1, help="cores of one stream: 1 or 2 (1)")
+    add("--on", default="core", help="core: one stream on one core; fleet: many streams in one program (core)")
+    add("--streams", type=number, default=45, help="of a fleet (45)")
+    add("--seconds", type=number, default=5, help="about how long each measurement takes (5)")
+    add("--json", metavar="FILE", help="also write the figures there; - prints them instead of the table")
+
+
+def run(words: argparse.Namespace) -> int:
+    from headrace.bench.text import fleet_text, stream_text
+
+    if words.on not in PLACES:
+        raise unknown("place to measure", words.on, PLACES)
+    found, text = (_fleet(words), fleet_text) if words.on == "fleet" else (_one_stream(words), stream_text)
+    if words.json != "-":
+        print(text(found))
+    _write(words.json, found)
+    return 0
+
+
+def _write(where: str | None, found: dict[str, Any]) -> None:
+    from headrace.files import write_atomically
+
+    if where is None:
+        return
+    data = json.dumps(found, indent=2)
+    if where == "-":
+        print(data)
+    else:
+        write_atomically(Path(where), (data + "\n").encode())
+
+
+def _one_stream(words: argparse.Namespace) -> dict[str, Any]:
+    from headrace.bench.process import in_own_process
+    from headrace.manifest import commit, machine_facts
+    from headrace.run import whole
+
+    if words.engine not in ENGINES:
+        raise unknown("engine", words.engine, ENGINES)
+    threads = whole("threads", words.threads, 1, 2)
+    what = {"suite": words.suite, "game": words.game, "variant": words.variant, "threads": threads}
+    engines = ENGINES[words.engine]
+    speed = {"do": "speed", **what, "engines": engines, "seconds": _positive(words.seconds)}
+    found = in_own_process(speed, threads)
+    figures = found.pop("engines")
+    for engine in engines:
+        figures[engine]["peak_rss_mb"] = in_own_process({"do": "memory", **what, "engine": engine}, threads)
+    alone = figures.get(words.engine, figures)  # both stay apart
+    facts = {"machine": machine_facts(), "commit": commit()}
+    return {**what, "engine": words.engine, **found, **alone, **facts}
+
+
+def _fleet(words: argparse.Namespace) -> dict[str, Any]:
+    from headrace.bench.fleet import measure_fleet
+    from headrace.manifest import commit, machine_facts
+    from headrace.programs import reuse_compiled_programs
+    from headrace.run import whole
+
+    reuse_compiled_programs()
+    streams = whole("streams", words.streams, 1)
+    found = measure_fleet(words.suite, words.game, words.variant, streams, _positive(words.seconds))
+    return {**found, "machine": machine_facts(), "commit": commit()}
+
+
+def _positive(seconds: float) -> float:
+    from headrace.errors import BadSetting
+
+    if not 0 < seconds < float("inf"):
+        raise BadSetting(f"seconds must be a number above 0, got {seconds}")
+    return seconds

@@ -1,0 +1,187 @@
+"""The work of one step, counted from the shapes of the agent's network: operations, and bytes that must move.
+
+Counted are matrix products (2 operations for each multiplication and its addition) and the arrays that a step cannot
+but read and write: weights, traces, histories, averaged targets. Not counted is everything that is small beside them or
+could be done while they go by: LayerNorm, activations, augmentation, gathering patches, normalisation. A step counted
+here has a full SPR window; docs/benchmarks.md has the formulas.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from headrace.agents import Agent
+from headrace.agents.agent import module_shapes
+from headrace.agents.aux import Auxiliary, Every, NoAuxiliary, Orth, Spr
+from headrace.agents.merge import AuxOrthogonalToTd, Average
+from headrace.agents.network import Conv, Mlp, count, fit, latent_shape
+from headrace.agents.td import Dqn, Online, Polyak, Qrc, Replay, StreamQ
+from headrace.errors import BadSetting
+
+FLOAT = 4  # bytes
+
+
+class Product(NamedTuple):
+    """A matrix product (rows x inner) (inner x columns), done so many times a step."""
+
+    rows: int
+    inner: int
+    columns: int
+    times: float = 1.0
+
+    @property
+    def operations(self) -> float:
+        return 2.0 * self.rows * self.inner * self.columns * self.times
+
+
+class Cost(NamedTuple):
+    """The work of one step, or of a part of it."""
+
+    products: tuple[Product, ...] = ()  # those that need a pass of their own
+    outer: tuple[Product, ...] = ()  # gradients of dense layers, which can be added to the state as it goes by
+    state_floats: int = 0  # read and written
+
+    @property
+    def operations(self) -> float:
+        return sum(p.operations for p in (*self.products, *self.outer))
+
+    @property
+    def state_bytes(self) -> int:
+        return 2 * FLOAT * self.state_floats
+
+
+def total(*costs: Cost) -> Cost:
+    return Cost(
+        tuple(p for cost in costs for p in cost.products),
+        tuple(p for cost in costs for p in cost.outer),
+        sum(cost.state_floats for cost in costs),
+    )
+
+
+class Shape(NamedTuple):
+    """A layer as a product: `positions` output pixels of an image (1 for a dense layer), `inputs` to each."""
+
+    positions: int
+    inputs: int
+    outputs: int
+
+
+def forward(layers: Sequence[Shape], images: int = 1, times: float = 1.0) -> Cost:
+    return Cost(tuple(Product(images * s.positions, s.inputs, s.outputs, times) for s in layers))
+
+
+def to_weights(layers: Sequence[Shape], images: int = 1, times: float = 1.0) -> Cost:
+    """Gradients with respect to the weights; those of dense layers are outer products."""
+    conv, dense = ([s for s in layers if (s.positions == 1) is flat] for flat in (False, True))
+    return Cost(
+        tuple(Product(s.inputs, images * s.positions, s.outputs, times) for s in conv),
+        tuple(Product(s.inputs, images, s.outputs, times) for s in dense),
+    )
+
+
+def to_inputs(layers: Sequence[Shape], images: int = 1, times: float = 1.0) -> Cost:
+    return Cost(tuple(Product(images * s.positions, s.outputs, s.inputs, times) for s in layers))
+
+
+def backward(layers: Sequence[Shape], images: int = 1, times: float = 1.0) -> Cost:
+    """All gradients of layers whose input is an observation, which needs none."""
+    return total(to_weights(layers, images, times), to_inputs(layers[1:], images, times))
+
+
+def cost_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Cost:
+    """The work of one step in which everything learns that the agent has."""
+    network = fit(agent.network, observation_shape)
+    encoder = _encoder(network, observation_shape)
+    latent = latent_shape(network, observation_shape)
+    projection, head = Shape(1, prod(latent), network.hidden), Shape(1, network.hidden, n_actions)
+    values = _values(agent.td, [*encoder, projection, head])
+    beside = _beside(agent.aux, network, encoder, projection, latent)
+    return total(values, beside, Cost(state_floats=_state_floats(agent, observation_shape, n_actions)))
+
+
+def _encoder(network: Conv | Mlp, observation_shape: tuple[int, ...]) -> list[Shape]:
+    if isinstance(network, Mlp):
+        sizes = (observation_shape[0], *network.widths)
+        return [Shape(1, i, o) for i, o in itertools.pairwise(sizes)]
+    layers, (height, width, depth) = [], observation_shape
+    for channels, (kh, kw), (sh, sw) in zip(network.channels, network.kernels, network.strides, strict=True):
+        height, width = (height - kh) // sh + 1, (width - kw) // sw + 1
+        layers.append(Shape(height * width, kh * kw * depth, channels))
+        depth = channels
+    return layers
+
+
+def _values(td: Dqn | StreamQ | Qrc, layers: Sequence[Shape]) -> Cost:
+    """Q(s') to learn from and Q of the next observation to act on; Q(s) is left from acting unless it is recalled."""
+    recalled = isinstance(td, Dqn) and isinstance(td.memory, Replay)
+    once = total(forward(layers, times=3 if recalled else 2), backward(layers))
+    if not isinstance(td, Qrc):
+        return once
+    through_successor = [backward(layers)] if isinstance(td.target, Online) else []
+    return total(once, *through_successor, forward(layers), backward(layers))
+
+
+def _beside(
+    aux: NoAuxiliary | Auxiliary,
+    network: Conv | Mlp,
+    encoder: Sequence[Shape],
+    projection: Shape,
+    latent: tuple[int, ...],
+) -> Cost:
+    """SPR: K + 1 images encoded, K guesses and K truths projected, K steps of the dynamics, and the way back."""
+    if isinstance(aux, NoAuxiliary):
+        return Cost()
+    if not isinstance(aux.objective, Spr):
+        raise BadSetting(f"the work of {type(aux.objective).__name__} is not counted: headrace bench knows SPR only")
+    k = aux.objective.horizon
+    share = 1 / aux.gate.n if isinstance(aux.gate, Every) else 1.0
+    predictor, dynamics = Shape(1, network.hidden, network.hidden), _dynamics(network, latent)
+    return total(
+        forward(encoder, k + 1, share),
+        forward([projection], 2 * k, share),
+        forward([predictor], k, share),
+        forward(dynamics, 1, k * share),
+        to_weights([projection, predictor], k, share),
+        to_inputs([projection, predictor], k, share),
+        to_weights(dynamics, k, share),
+        to_inputs(dynamics, 1, k * share),
+        backward(encoder, 1, share),
+    )
+
+
+def _dynamics(network: Conv | Mlp, latent: tuple[int, ...]) -> list[Shape]:
+    """Two layers; what a one-hot action adds to the first is a choice of bias, not a product."""
+    if isinstance(network, Mlp):
+        return [Shape(1, latent[0], latent[0])] * 2
+    height, width, channels = latent
+    return [Shape(height * width, 9 * channels, channels)] * 2
+
+
+def _state_floats(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> int:
+    """Elements of all arrays that every step changes."""
+    modules = module_shapes(agent, observation_shape, n_actions)
+    sizes = {name: count({name: layers}) for name, layers in modules.items()}
+    value = sum(sizes[name] for name in ("encoder", "projection", "head"))
+    second = sum(size for name, size in sizes.items() if name.startswith("h_"))
+    kept = {StreamQ: value, Qrc: value + second}  # traces
+    floats = sum(sizes.values()) + kept.get(type(agent.td), 0)
+    floats += value if isinstance(agent.td.target, Polyak) else 0
+    floats += value if isinstance(agent.td_filter, Orth) else 0
+    return floats + _aux_state(agent, sizes)
+
+
+def _aux_state(agent: Agent, sizes: dict[str, int]) -> int:
+    if isinstance(agent.aux, NoAuxiliary):
+        return 0
+    shared = sizes["encoder"] + sizes["projection"]
+    learnt = sum(size for name, size in sizes.items() if name != "head" and not name.startswith("h_"))
+    orth2 = agent.merge
+    averaged = isinstance(orth2, AuxOrthogonalToTd) and isinstance(orth2.against, Average)
+    return (
+        (learnt if isinstance(agent.aux.filter, Orth) else 0)
+        + (shared if isinstance(agent.aux.objective.target, Polyak) else 0)
+        + (shared if averaged else 0)
+    )

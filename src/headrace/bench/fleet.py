@@ -1,0 +1,115 @@
+"""Many streams in one program: how long one step of all of them takes, environments and metrics included."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from headrace.agents import agent_named
+from headrace.bench.cost import Cost, cost_of
+from headrace.bench.kernels import compiled_operations, count_kernels, program_text
+from headrace.bench.peaks import operand_bytes
+from headrace.engines.reference.fleet import Fleet
+from headrace.envs.registry import environment, names
+from headrace.errors import BadSetting
+
+STEPS = 1_000_000  # of the runs that the measured steps belong to
+BLOCK = {"cpu": 20}  # steps between two looks of the host, where they are not those of training
+TRAINING_BLOCK = 1000
+COPIED = {"cpu": 2**24}  # floats of the copied array, where they are not:
+LARGE = 2**28
+MOST_BLOCKS = 50
+
+
+def measure_fleet(suite: str, game: str | None, variant: str, streams: int, seconds: float) -> dict[str, Any]:
+    games = [name for name in names() if name.partition("/")[0] == suite and game in (None, name.partition("/")[2])]
+    if not games:
+        raise BadSetting(f"no environment is called {suite}/{game or '*'}")
+    if streams < len(games):
+        raise BadSetting(f"{len(games)} games need as many streams at least, got {streams}: --game names one of them")
+    envs = [environment(name).compiled() for name in _shared_out(games, streams)]
+    agent = agent_named(variant)
+    costs = [cost_of(agent, env.spec.observation_shape, env.spec.n_actions) for env in envs]
+    fleet = Fleet([agent] * streams, envs, list(range(streams)), STEPS)
+    result = {"on": "fleet", "suite": suite, "games": games, "variant": variant, "streams": streams}
+    return {**result, "device": _device(), **_measured(fleet, costs, seconds)}
+
+
+def _shared_out(games: Sequence[str], streams: int) -> list[str]:
+    """Each game as often as the others, or once more; streams of one game next to each other."""
+    bounds = [round(i * streams / len(games)) for i in range(len(games) + 1)]
+    return [game for game, start, end in zip(games, bounds, bounds[1:], strict=False) for _ in range(start, end)]
+
+
+def _measured(fleet: Fleet, costs: Sequence[Cost], seconds: float) -> dict[str, Any]:
+    block = BLOCK.get(jax.default_backend(), TRAINING_BLOCK)
+    began = time.perf_counter()
+    fleet.begin()
+    _ = fleet.step  # waits for the device
+    begin_s = time.perf_counter() - began
+    first = _block(fleet, block)
+    times = _repeated(fleet, block, seconds)
+    step_s = statistics.median(times) / block
+    operations = compiled_operations(program_text(fleet, block))
+    kernels = count_kernels(fleet, block, operations)
+    state = sum(cost.state_bytes for cost in costs)
+    moved = state + sum(product.times * operand_bytes(product) for cost in costs for product in cost.products)
+    copy = copy_bandwidth(COPIED.get(jax.default_backend(), LARGE))
+    return {
+        "microseconds_per_step": step_s * 1e6,
+        "stream_steps_per_s": len(costs) / step_s,
+        "spread_microseconds": [min(times) / block * 1e6, max(times) / block * 1e6],
+        "block": block,
+        "blocks": len(times),
+        "kernels_per_step": kernels.per_step,
+        "copies_per_step": kernels.copies_per_step,
+        "kernels_from": kernels.source,
+        "loop_operations": operations,
+        "gflops": sum(cost.operations for cost in costs) / step_s / 1e9,
+        "state_mb_per_step": state / 1e6,
+        "moved_mb_per_step": moved / 1e6,
+        "gbytes_per_s": state / step_s / 1e9,
+        "copy_gbytes_per_s": copy / 1e9,
+        "bandwidth_fraction": state / step_s / copy,
+        "begin_s": begin_s,
+        "compile_s": first - statistics.median(times),
+    }
+
+
+def _block(fleet: Fleet, steps: int) -> float:
+    """Seconds of so many steps and of what training asks for after them: episodes, metrics, whether all is finite."""
+    began = time.perf_counter()
+    fleet.run(steps)
+    fleet.report()
+    fleet.trouble()
+    return time.perf_counter() - began
+
+
+def _repeated(fleet: Fleet, block: int, seconds: float) -> list[float]:
+    times = [_block(fleet, block) for _ in range(3)]
+    while sum(times) < seconds and len(times) < MOST_BLOCKS:
+        times.append(_block(fleet, block))
+    return times
+
+
+def copy_bandwidth(floats: int) -> float:
+    """Bytes per second that the device reads and writes when it copies a large array, at its best."""
+    x = jnp.ones(floats, jnp.float32)
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    x = step(x).block_until_ready()
+    times = []
+    for _ in range(20):
+        began = time.perf_counter()
+        x = step(x).block_until_ready()
+        times.append(time.perf_counter() - began)
+    return 2 * 4 * floats / min(times)
+
+
+def _device() -> str:
+    device = jax.devices()[0]
+    return f"{device.platform}: {device.device_kind}"

@@ -1,0 +1,97 @@
+"""Environments that only play back: the same observations over and over, whatever is done. They cost almost nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.envs.base import EnvSpec, TimeStep
+
+FRAMES = 64  # different ones
+EPISODE = 500  # steps: long, so that an auxiliary's window is full at nearly every step
+
+SPECS = {
+    "minatar": EnvSpec("playback/minatar", (10, 10, 4), ("noop", "left", "right")),
+    "octax": EnvSpec("playback/octax", (32, 64, 4), ("none", "one", "two", "three")),
+    "atari": EnvSpec("playback/atari", (84, 84, 4), ("noop", "fire", "right", "left", "right+fire", "left+fire"), 4),
+}
+
+
+class Tape(NamedTuple):
+    """What is played back, step by step."""
+
+    frames: np.ndarray
+    rewards: np.ndarray
+
+
+def tape(spec: EnvSpec) -> Tape:
+    random = np.random.default_rng(0)
+    return Tape(_frames(spec, random).astype(np.float32), (random.random(FRAMES) < 0.1).astype(np.float32))
+
+
+def _frames(spec: EnvSpec, random: np.random.Generator) -> np.ndarray:
+    """Pixels of eight bits where an image is large, zeros and ones where it is small, any numbers where it is none."""
+    shape = (FRAMES, *spec.frame_shape)
+    if len(shape) < 4:
+        return random.standard_normal(shape)
+    return random.integers(0, 256, shape) if shape[1] > 32 else random.random(shape) < 0.1
+
+
+def picture(frame: np.ndarray) -> np.ndarray:
+    """The frame in grey."""
+    grey = np.atleast_3d(frame).mean(axis=-1)
+    return np.repeat((255 * grey / max(float(grey.max()), 1.0)).astype(np.uint8)[..., None], 3, axis=-1)
+
+
+class HostPlayback:
+    """Played back from Python."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self.spec, found = spec, tape(spec)
+        self._frames, self._rewards, self._step = list(found.frames), found.rewards.tolist(), 0
+
+    def reset(self, seed: int) -> np.ndarray:
+        self._step = 0
+        return self._frames[0]
+
+    def step(self, action: int) -> TimeStep:
+        self._step += 1
+        i, last = self._step % FRAMES, self._step % EPISODE == 0
+        successor = self._frames[i]
+        obs = self._frames[0] if last else successor
+        return TimeStep(obs, successor, self._rewards[i], last, truncated=False, last=last)
+
+    def save(self) -> dict[str, Any]:
+        return {"step": self._step}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._step = saved["step"]
+
+    def render(self) -> np.ndarray:
+        return picture(self._frames[self._step % FRAMES])
+
+
+class CompiledPlayback:
+    """Played back inside a compiled program; its state is the number of the step."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self.spec, self._tape = spec, tape(spec)
+
+    def init(self, key: Any) -> tuple[Any, Any]:
+        import jax.numpy as jnp
+
+        return jnp.int32(0), jnp.asarray(self._tape.frames[0])
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, TimeStep]:
+        import jax.numpy as jnp
+
+        step = state + 1
+        last = step % EPISODE == 0
+        successor = jnp.asarray(self._tape.frames)[step % FRAMES]
+        obs = jnp.where(last, jnp.asarray(self._tape.frames[0]), successor)
+        reward = jnp.asarray(self._tape.rewards)[step % FRAMES]
+        return step, TimeStep(obs, successor, reward, last, jnp.bool_(False), last)
+
+    def render(self, state: Any) -> np.ndarray:
+        return picture(self._tape.frames[int(state) % FRAMES])

@@ -1,0 +1,113 @@
+"""One stream on one core: how fast each engine learns, and what the core could do at best."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.agents import agent_named
+from headrace.bench.contender import Block, Contender
+from headrace.bench.cost import Cost, cost_of
+from headrace.bench.peaks import Peaks, measure_peaks
+from headrace.bench.suites import place_of
+
+BLOCKS = 5  # of each kind and engine, one after the other in turn
+KINDS = {"update": "update_steps_per_s", "whole": "steps_per_s"}
+QUIET = 0.9  # of its core's time is what a process gets where nothing else runs
+
+Figures = dict[str, Any]
+Rates = dict[str, dict[str, list[Block]]]  # by engine and kind
+
+
+def measure(
+    suite: str, game: str | None, variant: str, engines: Sequence[str], threads: int, seconds: float
+) -> Figures:
+    """Figures of every engine; each kind of measurement takes about so many seconds per engine."""
+    place, agent = place_of(suite, game), agent_named(variant)
+    cost = cost_of(agent, place.spec.observation_shape, place.spec.n_actions)
+    ring = [Contender(engine, agent, place, threads) for engine in engines]
+    first = {c.engine: c.warm_up(seconds / BLOCKS) for c in ring}
+    before = measure_peaks(cost)
+    rates = _rates(ring)
+    peaks = _better(before, measure_peaks(cost))
+    found = {c.engine: _figures(c, rates[c.engine], cost, peaks, seconds) for c in ring}
+    for engine, taken in first.items():
+        found[engine]["first_steps_s"] = taken
+    notes = [*place.notes, *(_busy(engine, figures["share_of_core"]) for engine, figures in found.items())]
+    return {
+        "game": place.game if place.env else None,
+        "notes": [note for note in notes if note],
+        "peaks": _peak_figures(peaks, cost),
+        "engines": found,
+        **(_ratios(rates) if len(ring) == 2 else {}),
+    }
+
+
+def _rates(ring: Sequence[Contender]) -> Rates:
+    """All blocks; engines and kinds take turns, so that all see the same machine."""
+    rates: Rates = {c.engine: {kind: [] for kind in c.streams} for c in ring}
+    for _ in range(BLOCKS):
+        for contender in ring:
+            for kind in contender.streams:
+                rates[contender.engine][kind].append(contender.block(kind))
+    return rates
+
+
+def _better(one: Peaks, other: Peaks) -> Peaks:
+    """A peak is what was reached once."""
+    return Peaks(
+        max(one.gflops, other.gflops), max(one.gbytes_per_s, other.gbytes_per_s), min(one.blas_s, other.blas_s)
+    )
+
+
+def _figures(contender: Contender, blocks: dict[str, list[Block]], cost: Cost, peaks: Peaks, seconds: float) -> Figures:
+    by_clock = {KINDS[kind]: [block.rate for block in found] for kind, found in blocks.items()}
+    by_cpu = {f"cpu_{KINDS[kind]}": [block.cpu_rate for block in found] for kind, found in blocks.items()}
+    update = statistics.median(by_clock["update_steps_per_s"])
+    steps = int(np.clip(seconds * update / 5, 20, 20_000))
+    p50, p99 = np.percentile(contender.latencies(steps) * 1e3, [50, 99])
+    return {
+        "steps_per_s": None,
+        **{name: statistics.median(rates) for name, rates in {**by_clock, **by_cpu}.items()},
+        "p50_ms": float(p50),
+        "p99_ms": float(p99),
+        "gflops": cost.operations * update / 1e9,
+        "gbytes_per_s": cost.state_bytes * update / 1e9,
+        "roofline_fraction": peaks.limit_s(cost) * update,
+        "cpu_roofline_fraction": peaks.limit_s(cost) * statistics.median(by_cpu["cpu_update_steps_per_s"]),
+        "spread": {name: [min(rates), max(rates)] for name, rates in by_clock.items()},
+        "share_of_core": statistics.median(block.rate / block.cpu_rate for block in blocks["update"]),
+        "aux_active": contender.report().get("aux_active"),
+    }
+
+
+def _busy(engine: str, share: float) -> str:
+    if share >= QUIET:
+        return ""
+    return f"the machine was busy and the {engine} engine had {share:.0%} of its core; cpu_* figures leave that out"
+
+
+def _peak_figures(peaks: Peaks, cost: Cost) -> Figures:
+    return {
+        "gflops": peaks.gflops,
+        "gbytes_per_s": peaks.gbytes_per_s,
+        "blas_ms": peaks.blas_s * 1e3,
+        "limit_ms": peaks.limit_s(cost) * 1e3,
+        "operations_per_step": cost.operations,
+        "state_bytes_per_step": cost.state_bytes,
+    }
+
+
+def _ratios(rates: Rates) -> Figures:
+    """Fast against reference, block by block; the median."""
+    fast, reference = rates["fast"], rates["reference"]
+
+    def ratio(kind: str) -> float | None:
+        if kind not in fast or kind not in reference:
+            return None
+        return statistics.median(f.rate / r.rate for f, r in zip(fast[kind], reference[kind], strict=True))
+
+    return {"ratio": ratio("whole") or ratio("update"), "update_ratio": ratio("update")}

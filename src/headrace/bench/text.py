@@ -1,0 +1,71 @@
+"""The figures of a benchmark as a terminal shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Figures = dict[str, Any]
+
+ROWS = (
+    ("steps_per_s", "steps/s, environment included", ",.0f"),
+    ("update_steps_per_s", "steps/s, update alone", ",.0f"),
+    ("cpu_update_steps_per_s", "steps per s of CPU time, update alone", ",.0f"),
+    ("p50_ms", "ms from answer to action, median", ".3f"),
+    ("p99_ms", "ms from answer to action, 99th percentile", ".3f"),
+    ("gflops", "GFLOP/s", ".1f"),
+    ("gbytes_per_s", "GB/s of state", ".1f"),
+    ("roofline_fraction", "share of the roofline", ".0%"),
+    ("cpu_roofline_fraction", "share of the roofline, by CPU time", ".0%"),
+    ("aux_active", "share of steps on which the auxiliary learnt", ".0%"),
+    ("peak_rss_mb", "MB, the most a training process held", ".0f"),
+    ("first_steps_s", "s until the first steps were done", ".1f"),
+)
+LABEL = max(len(label) for _, label, _ in ROWS) + 2
+
+
+def stream_text(found: Figures) -> str:
+    """One column for each engine."""
+    engines = ["fast", "reference"] if found["engine"] == "both" else [found["engine"]]
+    columns = [found[engine] if found["engine"] == "both" else found for engine in engines]
+    game, peaks = found["game"], found["peaks"]
+    title = (
+        f"{found['variant']} on {found['suite']}/{game}" if game else f"{found['variant']}, {found['suite']}'s shapes"
+    )
+    lines = [
+        f"{title}, {found['threads']} core{'s' if found['threads'] > 1 else ''} of {found['machine']['cpu']}",
+        " " * LABEL + "".join(f"{engine:>12}" for engine in engines),
+        *(label.ljust(LABEL) + "".join(_cell(c.get(key), form) for c in columns) for key, label, form in ROWS),
+        f"a step is {peaks['operations_per_step'] / 1e6:.1f} MFLOP and {peaks['state_bytes_per_step'] / 1e6:.1f} MB; "
+        f"at {peaks['gflops']:.0f} GFLOP/s and {peaks['gbytes_per_s']:.0f} GB/s {peaks['limit_ms']:.3f} ms",
+    ]
+    if "ratio" in found:
+        kind = "environment included" if game else "update alone"
+        lines.append(f"fast / reference: {found['ratio']:.1f} ({kind}), {found['update_ratio']:.1f} (update alone)")
+    return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
+
+
+def _cell(value: float | None, form: str) -> str:
+    return f"{'-' if value is None else format(value, form):>12}"
+
+
+FLEET_ROWS = (
+    ("microseconds_per_step", "microseconds per step of the fleet", ",.0f"),
+    ("stream_steps_per_s", "stream-steps/s", ",.0f"),
+    ("kernels_per_step", "kernels per step", ",.0f"),
+    ("state_mb_per_step", "MB of state read and written per step", ",.1f"),
+    ("gbytes_per_s", "GB/s of state", ",.0f"),
+    ("copy_gbytes_per_s", "GB/s of a copy on this device", ",.0f"),
+    ("bandwidth_fraction", "share of it", ".0%"),
+    ("compile_s", "s to compile", ".1f"),
+    ("begin_s", "s to begin", ".1f"),
+)
+
+
+def fleet_text(found: Figures) -> str:
+    width = max(len(label) for _, label, _ in FLEET_ROWS) + 2
+    lines = [
+        f"{found['variant']}, {found['streams']} streams of {', '.join(found['games'])} on {found['device']}",
+        *(label.ljust(width) + _cell(found[key], form) for key, label, form in FLEET_ROWS),
+        f"kernels counted: {found['kernels_from']}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+"""Which engine computes a run, and in which form its environment runs.
+
+The fast engine steps an environment of the host; the reference engine takes both forms, the compiled one where there is
+a choice. Left open, a run gets the fast engine wherever that can compute it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from headrace.agents import Agent
+from headrace.envs.base import EnvSpec
+from headrace.envs.registry import FORMS, Environment
+from headrace.errors import BadSetting, HeadraceError, unknown
+
+NEEDED = {"fast": ("numba", "scipy"), "reference": ("jax",)}  # packages, beside NumPy
+ENGINES = tuple(NEEDED)
+
+
+class Choice(NamedTuple):
+    engine: str
+    form: str
+    notice: str = ""  # why it is not the fast engine, where that was left open
+
+
+def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "auto") -> Choice:
+    """The engine and the form that these words stand for; an error where they do not go together."""
+    _known("engine", engine, ENGINES)
+    _known("form", form, FORMS)
+    if engine == "reference":
+        return Choice("reference", _form(env, form))
+    hindrance = _hindrance(agent, env, form)
+    if engine == "fast" and hindrance:
+        raise BadSetting(f"the fast engine cannot be used: {hindrance}")
+    against = hindrance or (_accelerator_asked_for() if engine == "auto" else "")
+    if not against:
+        return Choice("fast", "host")
+    notice = f"the reference engine is used, because {against}"
+    return Choice("reference", _form(env, form), notice)
+
+
+def missing_for(engine: str) -> str:
+    """What has to be installed before the engine can be used; empty where nothing has."""
+    missing = [name for name in NEEDED[engine] if find_spec(name) is None]
+    return f"the {engine} engine needs {' and '.join(missing)}: pip install {' '.join(missing)}" if missing else ""
+
+
+def _form(env: Environment, form: str) -> str:
+    """What the reference engine takes: it has all forms, and the environment has a usual one."""
+    return env.forms[0] if form == "auto" else form
+
+
+def _hindrance(agent: Agent, env: Environment, form: str) -> str:
+    """Why the fast engine cannot compute such a run; empty where it can."""
+    if form == "compiled":
+        return "the fast engine steps environments of the host and the compiled form is asked for"
+    if missing := missing_for("fast"):
+        return missing
+    try:
+        spec = _host_spec(env)
+    except HeadraceError as error:
+        return str(error)
+    from headrace.engines.fast.engine import supports
+
+    with suppress(BadSetting):  # a network that does not fit at all: whoever makes the stream will say so
+        if reason := supports(agent, spec.observation_shape):
+            return f"the fast engine cannot compute this agent: {reason}"
+    return ""
+
+
+def _accelerator_asked_for() -> str:
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    if not platforms or "cpu" in platforms.split(","):
+        return ""
+    return f"JAX_PLATFORMS asks for {platforms} and the fast engine runs on the CPU"
+
+
+@cache
+def _host_spec(env: Environment) -> EnvSpec:
+    return env.host().spec
+
+
+def _known(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value != "auto" and value not in known:
+        raise unknown(what, value, (*known, "auto"))

@@ -1,0 +1,77 @@
+"""`headrace bench` as a user types it. Nothing here depends on how fast the machine is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import main
+
+KEYS = {
+    "steps_per_s", "update_steps_per_s", "p50_ms", "p99_ms", "gflops", "gbytes_per_s", "roofline_fraction",
+    "peak_rss_mb",
+}  # fmt: skip
+
+
+def bench(file: Path, *words: str) -> dict:
+    assert main(["bench", *words, "--seconds", "0.05", "--json", str(file)]) == 0
+    return json.loads(file.read_text())
+
+
+def test_the_fast_engine_on_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = bench(tmp_path / "x.json", "--suite", "minatar", "--variant", "strq", "--engine", "fast")
+    assert all(found[key] > 0 for key in KEYS)
+    assert found["p50_ms"] <= found["p99_ms"]
+    assert found["peaks"]["operations_per_step"] == 1_272_832
+    assert (found["suite"], found["variant"], found["engine"], found["game"]) == ("minatar", "strq", "fast", "breakout")
+    assert {"cpu", "cores", "numpy"} <= found["machine"].keys()
+    printed = capsys.readouterr().out
+    assert "strq on minatar/breakout, 1 core of" in printed
+    assert "share of the roofline" in printed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("suite", ["minatar", "octax", "atari"])
+def test_both_engines_take_turns(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = bench(tmp_path / "x.json", "--suite", suite, "--variant", "qrc+spr+orth", "--engine", "both")
+    for engine in ("fast", "reference"):
+        assert found[engine].keys() >= KEYS
+        assert found[engine]["update_steps_per_s"] > 0
+    assert found["update_ratio"] > 0
+    assert found["ratio"] > 0
+    assert "fast / reference: " in capsys.readouterr().out
+
+
+def test_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--on", "fleet", "--streams", "2", "--suite", "minatar", "--game", "breakout", "--variant", "strq")
+    found = bench(tmp_path / "x.json", *words)
+    assert found["stream_steps_per_s"] == pytest.approx(2e6 / found["microseconds_per_step"])
+    assert found["state_mb_per_step"] == pytest.approx(2 * 2_114_816 / 1e6)
+    assert found["kernels_per_step"] is None
+    assert sum(found["loop_operations"].values()) > 10
+    assert "not counted, because this is a CPU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--suite minitar", "unknown suite 'minitar'; did you mean 'minatar'?"),
+        ("--variant qcr", "unknown variant 'qcr'; did you mean 'qrc'?"),
+        ("--engine fats", "unknown engine 'fats'; did you mean 'fast'?"),
+        ("--game brekout", "unknown environment 'minatar/brekout'; did you mean 'minatar/breakout'?"),
+        ("--on cluster", "unknown place to measure 'cluster'"),
+        ("--threads 3", "threads must be a whole number from 1 to 2, got 3"),
+        ("--seconds 0", "seconds must be a number above 0, got 0"),
+        ("--variant qrc+curl", "the work of Curl is not counted"),
+        ("--on fleet --streams 3", "5 games need as many streams at least, got 3"),
+        ("--on fleet --suite chess", "no environment is called chess/*"),
+    ],
+)
+def test_bad_input_is_one_message(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *words.split()]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"headrace: {said}")
+    assert printed.err.count("\n") == 1

@@ -1,0 +1,92 @@
+"""Where JAX is absent: the fast engine trains, continues, evaluates and plays on environments of the host."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.store import RunFolder
+from tests.small_runs import only_run
+
+# Found by every Python process before anything else runs in it.
+NO_JAX = "import sys; sys.modules['jax'] = sys.modules['jaxlib'] = None\n"
+
+# An environment of Atari's shape; the emulator itself is an extra.
+ATARI_SHAPED = """
+import sys
+from headrace.bench.playback import SPECS, HostPlayback
+from headrace.envs import registry
+
+form = registry.Form(lambda member, rules: HostPlayback(SPECS[member]))
+registry.FAMILIES["playback"] = registry.Family(("atari",), registry.MinAtarRules(), {"host": form}, "played back")
+from headrace.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def blocked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that cannot import JAX."""
+    folder = tmp_path_factory.mktemp("no_jax")
+    (folder / "sitecustomize.py").write_text(NO_JAX)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+def said(environment: dict[str, str], *words: str, program: tuple[str, ...] = ("-m", "headrace")) -> str:
+    done = subprocess.run([sys.executable, *program, *words], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_stand_in_does_refuse_jax(blocked: dict[str, str]) -> None:
+    done = subprocess.run([sys.executable, "-c", "import jax"], env=blocked, capture_output=True, text=True)
+    assert "import of jax halted" in done.stderr
+
+
+def test_a_run_on_minatar_from_its_first_step_to_its_video(blocked: dict[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    train = ("train", "qrc+spr+orth", "minatar/breakout", "--steps", "2000", "--out", str(out), "--json")
+    assert json.loads(said(blocked, *train))["status"] == "finished"
+    run = RunFolder.read(only_run(out))
+    assert (run.identity["engine"], run.identity["env"]["form"]) == ("fast", "host")
+    assert run.manifest["machine"]["device"] == "cpu"
+    assert json.loads(said(blocked, *train))["did_nothing"]
+    assert "engine fast" in said(blocked, "show", str(run.path))
+    assert json.loads(said(blocked, "eval", str(run.path), "--episodes", "3", "--json"))["episodes"] == 3
+    video = tmp_path / "x.gif"
+    said(blocked, "play", str(run.path), "--out", str(video), "--max-steps", "30")
+    assert video.stat().st_size > 0
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_vector_environment_of_gymnasium(threads: str, blocked: dict[str, str], tmp_path: Path) -> None:
+    words = ("train", "strq+spr", "gym/CartPole-v1", "--steps", "300", "--threads", threads, "--out", str(tmp_path))
+    assert "finished 300 steps" in said(blocked, *words)
+    assert "over 2 episodes" in said(blocked, "eval", str(only_run(tmp_path)), "--episodes", "2")
+
+
+def test_images_of_ataris_shape(blocked: dict[str, str], tmp_path: Path) -> None:
+    program = ("-c", ATARI_SHAPED)
+    words = ("train", "qrc+spr+orth", "playback/atari", "--steps", "12", "--out", str(tmp_path))
+    assert "finished 12 steps" in said(blocked, *words, program=program)
+    evaluate = ("eval", str(only_run(tmp_path)), "--episodes", "1", "--max-steps", "5")
+    assert "over 1 episodes" in said(blocked, *evaluate, program=program)
+
+
+def test_a_sweep_and_its_workers(blocked: dict[str, str], tmp_path: Path) -> None:
+    words = ("sweep", "dqn,strq", "minatar/breakout", "--seeds", "0:2", "--steps", "200", "--out", str(tmp_path))
+    assert "4/4 done" in said(blocked, *words)
+
+
+def test_without_jax_the_reference_engine_says_what_to_install(blocked: dict[str, str], tmp_path: Path) -> None:
+    words = ["train", "qrc", "minatar/breakout", "--engine", "reference", "--out", str(tmp_path / "runs")]
+    done = subprocess.run([sys.executable, "-m", "headrace", *words], env=blocked, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "headrace: the reference engine needs jax: pip install jax\n"
+    assert not (tmp_path / "runs").exists()
