@@ -93,7 +93,9 @@ def test_a_worker_that_is_killed_is_replaced_and_a_second_sweep_refused_meanwhil
     process = command.start(*words)
     wait_until(lambda: bool(underway(tmp_path, 400, 0)), process)
     kill(int((underway(tmp_path, 400, 0)[0] / "lock").read_text()))
+    process.send_signal(signal.SIGSTOP)  # so that it cannot be done before the second has begun
     second = command(*words)
+    process.send_signal(signal.SIGCONT)
     out, err = process.communicate(timeout=240)
     assert second.returncode == 1
     assert second.stderr == f"headrace: another process (pid {process.pid}) is sweeping into {tmp_path}\n"

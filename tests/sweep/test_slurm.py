@@ -90,6 +90,7 @@ def test_a_job_that_is_preempted_is_saved_where_it_is_and_goes_on_there(undistur
     assert_undisturbed(tmp_path, undisturbed)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("submitted")
 def test_a_job_that_vanishes_is_submitted_again(undisturbed: Path, tmp_path: Path) -> None:
     def vanish() -> None:
@@ -207,8 +208,8 @@ def test_on_a_real_slurm_a_killed_sweep_preemption_and_the_time_limit_change_not
     resumptions = [len(RunFolder.read(ours / run.name).manifest["resumed"]) for run in runs]
     assert min(resumptions) >= 2, resumptions  # once preempted, and at least once at the end of its time
     assert command(*tiny_words(*grid, theirs)).returncode == 0
-    assert run_names(ours) == run_names(theirs)
     assert results(ours, runs) == results(theirs, runs)
+    assert run_names(ours) == run_names(theirs)
 
 
 def held(folder: Path) -> bool:

@@ -29,9 +29,9 @@ def run(words: argparse.Namespace) -> int:
     if not 0.2 <= words.every <= 3600:
         raise BadSetting(f"--every must be from 0.2 to 3600 seconds, got {words.every:g}")
     with Server(Path(words.runs), whole("port", words.port, 0, 65535), words.every) as server:
-        text = f"{server.address} shows {words.runs}; Ctrl-C ends it"
-        print(json.dumps({"address": server.address}) if words.json else text, flush=True)
         try:
+            text = f"{server.address} shows {words.runs}; Ctrl-C ends it"
+            print(json.dumps({"address": server.address}) if words.json else text, flush=True)
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             print()

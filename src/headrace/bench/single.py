@@ -105,9 +105,14 @@ def _ratios(rates: Rates) -> Figures:
     """Fast against reference, block by block; the median."""
     fast, reference = rates["fast"], rates["reference"]
 
-    def ratio(kind: str) -> float | None:
-        if kind not in fast or kind not in reference:
-            return None
-        return statistics.median(f.rate / r.rate for f, r in zip(fast[kind], reference[kind], strict=True))
+    def ratio(kind: str, by: str) -> float:
+        pairs = zip(fast[kind], reference[kind], strict=True)
+        return statistics.median(getattr(f, by) / getattr(r, by) for f, r in pairs)
 
-    return {"ratio": ratio("whole") or ratio("update"), "update_ratio": ratio("update")}
+    most = "whole" if "whole" in fast and "whole" in reference else "update"
+    return {
+        "ratio": ratio(most, "rate"),
+        "update_ratio": ratio("update", "rate"),
+        "cpu_ratio": ratio(most, "cpu_rate"),
+        "cpu_update_ratio": ratio("update", "cpu_rate"),
+    }

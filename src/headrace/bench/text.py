@@ -41,6 +41,7 @@ def stream_text(found: Figures) -> str:
     if "ratio" in found:
         kind = "environment included" if game else "update alone"
         lines.append(f"fast / reference: {found['ratio']:.1f} ({kind}), {found['update_ratio']:.1f} (update alone)")
+        lines.append(f"by CPU time: {found['cpu_ratio']:.1f} and {found['cpu_update_ratio']:.1f}")
     return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
 
 

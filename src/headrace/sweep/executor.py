@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from headrace.envs.gym import IMPORTS
 from headrace.errors import unknown
 from headrace.run import Run
 
@@ -105,8 +107,12 @@ def executor(name: str, out: Path, options: Options) -> Executor:
 
 def order(job: Job, out: Path, options: Options) -> dict[str, Any]:
     """A job as it travels to another process: runs by their identities, everything as JSON."""
-    runs = [run.identity() for run in job.runs]
-    return {"runs": runs, "out": str(out.absolute()), "checkpoint_every": options.checkpoint_every}
+    return {
+        "runs": [run.identity() for run in job.runs],
+        "out": str(out.absolute()),
+        "checkpoint_every": options.checkpoint_every,
+        "imports": os.environ.get(IMPORTS, ""),
+    }
 
 
 def one_by_one(runs: Sequence[Run]) -> list[Job]:

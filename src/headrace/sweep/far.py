@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
 from headrace.run import run_of
 from headrace.sweep.executor import LOCK, NOTES, Began, Event, Job, Moved
@@ -59,7 +60,7 @@ class Beacon(Teller):
 
 def train_far(order: Order) -> Report:
     """Trains one run in this process until it is done, or asked to stop by SIGINT or SIGTERM."""
-    os.environ.update(one_core())
+    os.environ.update({**one_core(), IMPORTS: order["imports"]})
     from headrace.programs import reuse_compiled_programs
 
     reuse_compiled_programs()

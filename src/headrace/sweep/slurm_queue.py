@@ -59,7 +59,7 @@ class SlurmQueue:
 
     def close(self) -> None:
         """Removes the scripts of the arrays once nothing is left of their jobs."""
-        if not any(self.folder.glob("*_*_*")):
+        if not any(self.folder.glob("[0-9]*_[0-9]*")):
             for path in (*self.folder.glob("*_submission.sh"), *self.folder.glob(".submission_file_*")):
                 path.unlink(missing_ok=True)
 

@@ -9,10 +9,12 @@ import resource
 import shutil
 import subprocess
 import sys
+from itertools import islice
 
 import pytest
 
 from headrace.agents import ABLATIONS, VARIANTS
+from headrace.analysis.artefacts import drawings
 from headrace.analysis.report import videos
 from headrace.analysis.report.folder import write_report
 from headrace.cli import main
@@ -25,7 +27,9 @@ GAME = "minatar/breakout"
 
 
 @pytest.fixture
-def small(tmp_path):
+def small(tmp_path, monkeypatch):
+    """Four runs, of which one figure is drawn: figures are most of what a small report costs."""
+    monkeypatch.setattr("headrace.analysis.report.gallery.drawings", lambda *given: islice(drawings(*given), 1))
     return store(tmp_path / "runs", ("qrc", "dqn"), (GAME,), range(2))
 
 
@@ -78,6 +82,11 @@ def test_an_earlier_report_is_replaced_and_nothing_else_is(small, tmp_path):
     assert contents(mine).keys() == {"thesis.tex"}
     with pytest.raises(HeadraceError, match="not empty and is not a report"):
         write_report(small, small)
+
+
+def test_a_report_among_the_runs_is_no_foreign_matter(small):
+    assert write_report(small, small / "report").notices == []
+    assert write_report(small, small / "report").notices == []
 
 
 def test_a_report_that_cannot_be_finished_leaves_the_earlier_one(small, tmp_path, monkeypatch):

@@ -96,6 +96,19 @@ def worst_error(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> tu
     return max((relative_error(_with_rest(got, name), _with_rest(wanted, name)), name) for name in whole)
 
 
+def by_layer(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays with each layer's weights and bias as one.
+
+    A bias below a LayerNorm has a gradient that nearly cancels: in a layer of five units its last digits are anybody's.
+    Beside the layer's weights they are as small as they should be.
+    """
+    found = {name: array for name, array in arrays.items() if not name.endswith(("/w", "/b"))}
+    for name in (name for name in arrays if name.endswith("/w")):
+        layer = [arrays[name], *([arrays[name[:-1] + "b"]] if name[:-1] + "b" in arrays else [])]
+        found[name[:-2]] = np.concatenate([array.ravel() for array in layer])
+    return found
+
+
 def _with_rest(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
     rest = arrays.get(name + "_rest")
     return arrays[name] if rest is None else arrays[name].astype(np.float64) + rest

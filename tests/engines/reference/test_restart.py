@@ -19,7 +19,7 @@ def moment(n: int) -> TimeStep:
     return TimeStep(image, image, float(n % 3), False, False, False)
 
 
-@pytest.mark.parametrize("name", ["dqn", "strq", "qrc", "qrc+spr"])
+@pytest.mark.parametrize("name", ["strq", "qrc+spr"])
 def test_traces_and_window_are_empty_and_all_else_stays(name: str) -> None:
     agent = tweak(agent_named(name), "network=Mlp((4,), 4)", "explore.start=0", "explore.end=0")
     engine = ReferenceEngine(agent, SPEC, seed=0, steps=100)
@@ -32,8 +32,7 @@ def test_traces_and_window_are_empty_and_all_else_stays(name: str) -> None:
 
     reset = [n for n in after if "_trace" in n or "/trace" in n or n.endswith("window/held") or "episode_" in n]
     assert all(not after[n].any() for n in [*reset, "stream/reward_scale/discounted"])
-    if name != "dqn":
-        assert any(before[n].any() for n in reset if "trace" in n)
+    assert any(before[n].any() for n in reset if "trace" in n)
     new = ("stream/obs", "stream/choice", "stream/reward_scale/discounted")
     for n in after:
         if n not in reset and not n.startswith(new):

@@ -29,7 +29,7 @@ def test_frames_rewards_and_lives_agree_step_by_step(name: str) -> None:
     theirs.reset(seed=3)
     _align(theirs, mine)
     ends = 0
-    for action in actions(mine, 400, 11):
+    for action in actions(mine, 250, 11):
         seen = mine.step(action)
         frame, reward, terminated, truncated, _ = theirs.step(action)
         assert seen.reward == reward

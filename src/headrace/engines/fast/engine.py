@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
-from headrace.agents import Agent, Auxiliary, Curl, fit
+from headrace import agents
+from headrace.agents import Agent, fit
 from headrace.engines.fast.frame import check_fit
 from headrace.engines.fast.machine import FINE, carry_out
 from headrace.engines.fast.memory import Program
 from headrace.engines.fast.overlap import Alone, Overlapped
 from headrace.engines.fast.starting import key_of, start_parameters
 from headrace.engines.fast.stream import StreamPlan
+from headrace.engines.fast.warming import compile_beforehand
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import BadSetting, EnvironmentFault
+from headrace.part import Part
 from headrace.stream import Episode
+
+KNOWN = {
+    agents.Agent, agents.EpsilonGreedy, agents.BySuite, agents.Conv, agents.Mlp,
+    agents.Dqn, agents.StreamQ, agents.Qrc, agents.Online, agents.Copy, agents.Polyak, agents.Latest, agents.Replay,
+    agents.NoAuxiliary, agents.Auxiliary, agents.Spr, agents.Episode, agents.ReleasedRing, agents.Shared,
+    agents.Separate, agents.SumOverHorizon, agents.MeanOverHorizon, agents.AsIs, agents.ShiftAndIntensity,
+    agents.Clipped, agents.Always, agents.Every, agents.Greedy, agents.Unfiltered, agents.Orth, agents.Raw,
+    agents.Projected, agents.RawCurrent, agents.Sum, agents.Mix, agents.SharedFlipped, agents.AuxOrthogonalToTd,
+    agents.Present, agents.Average, agents.PcGrad,
+}  # fmt: skip
 
 
 def supports(agent: Agent, observation_shape: tuple[int, ...]) -> str | None:
     """Why this engine cannot run the agent; nothing where it can."""
     fit(agent.network, observation_shape)
-    if isinstance(agent.aux, Auxiliary) and isinstance(agent.aux.objective, Curl):
-        return "it does not know Curl"
-    return None
+    strange = sorted(kind.__name__ for kind in _kinds(agent) - KNOWN)
+    return f"it does not know {', '.join(strange)}" if strange else None
+
+
+def _kinds(part: Part) -> set[type]:
+    """The types of a part and of all parts in it."""
+    inner = (getattr(part, field.name) for field in dataclasses.fields(part))
+    return {type(part)}.union(*(_kinds(value) for value in inner if isinstance(value, Part)))
 
 
 def _workers(threads: int, prepare: np.ndarray, respond: np.ndarray, *memory: np.ndarray) -> Alone | Overlapped:
@@ -38,6 +57,7 @@ class FastEngine:
     name = "fast"
 
     def __init__(self, agent: Agent, spec: EnvSpec, *, seed: int, steps: int, threads: int = 1) -> None:
+        compile_beforehand()
         self.agent, self.spec = agent, spec
         plan = self._plan = StreamPlan(agent, spec)
         self._seed, self._steps = seed, steps

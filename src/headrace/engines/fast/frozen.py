@@ -15,6 +15,7 @@ from headrace.engines.fast.machine import carry_out
 from headrace.engines.fast.memory import Program
 from headrace.engines.fast.networks import ValuePass
 from headrace.engines.fast.starting import key_of
+from headrace.engines.fast.warming import compile_beforehand
 from headrace.envs.base import EnvSpec
 
 SCALE = "stream/obs_scale"
@@ -25,6 +26,7 @@ class FrozenPolicy:
     """Parameters and normaliser of a saved stream, neither of which changes any more."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, arrays: dict[str, np.ndarray], *, eps: float, seed: int) -> None:
+        compile_beforehand()
         # Whatever else was learnt beside Q plays no part in choosing.
         frame = frame_of(replace(agent, td=StreamQ(), aux=NoAuxiliary()), spec)
         memory, size = frame.memory, frame.observation_size

@@ -40,22 +40,20 @@ def _tile(rows: int, start: Callable[[Any, Any], Any]) -> Any:
         a, row_step, inner_step, b, b_step, c, c_step, inner = args
         kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
         fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
-        places = [
-            [_at(builder, c, builder.mul(_number(r), c_step), _number(LANES * i)) for i in range(2)]
-            for r in range(rows)
-        ]
-        sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(2)] for _ in range(rows)]
-        for room, place in zip(sum(sums, []), sum(places, []), strict=True):
+        starts = [_at(builder, c, builder.mul(_number(r), c_step)) for r in range(rows)]
+        places = [place for first in starts for place in (first, _at(builder, first, _number(LANES)))]
+        sums = [cgutils.alloca_once(builder, VECTOR) for _ in places]
+        for room, place in zip(sums, places, strict=True):
             builder.store(start(builder, place), room)
         with cgutils.for_range(builder, inner) as loop:
             row = _at(builder, b, builder.mul(loop.index, b_step))
             from_b = [_load(builder, _at(builder, row, _number(LANES * i))) for i in range(2)]
-            for r, pair in enumerate(sums):
+            for r in range(rows):
                 place = _at(builder, a, builder.mul(_number(r), row_step), builder.mul(loop.index, inner_step))
                 from_a = _spread(builder, place)
-                for room, vector in zip(pair, from_b, strict=True):
+                for room, vector in zip(sums[2 * r : 2 * r + 2], from_b, strict=True):
                     builder.store(builder.call(fma, [from_a, vector, builder.load(room)]), room)
-        for room, place in zip(sum(sums, []), sum(places, []), strict=True):
+        for room, place in zip(sums, places, strict=True):
             builder.store(builder.load(room), builder.inttoptr(place, VECTOR.as_pointer()), align=4)
         return context.get_dummy_value()
 

@@ -16,9 +16,9 @@ from headrace.engines.fast.kernels.rules import choose, epsilon
 from headrace.engines.fast.kernels.scales import scale_reward, stack, stack_first, standardise
 from headrace.engines.fast.memory import NONE, Block, Program
 from headrace.engines.fast.networks import Rows
+from headrace.engines.fast.rules import td_of
 from headrace.engines.fast.spr import VIEW_DRAWS, SprPlan
 from headrace.engines.fast.targets import Target
-from headrace.engines.fast.td import td_of
 from headrace.engines.fast.updates import AUX_ALONE, SHARED, TD_ALONE, Flat, FlatModule, Outer, OuterModule, Rule
 from headrace.envs.base import EnvSpec
 

@@ -201,8 +201,9 @@ const Plot = (() => {
       line.setAttribute("visibility", "visible");
       fillTip(tip, chart, grid[index], valuesAt(shown, index), look);
       tip.hidden = false;
-      const left = at + 12 + tip.offsetWidth > holder.clientWidth ? at - 12 - tip.offsetWidth : at + 12;
-      tip.style.left = `${Math.max(0, left)}px`;
+      const edge = holder.getBoundingClientRect().left, room = document.documentElement.clientWidth - edge - tip.offsetWidth - 4;
+      const left = at + 12 > room ? at - 12 - tip.offsetWidth : at + 12; // it may lie over the next chart, never off the window
+      tip.style.left = `${Math.max(4 - edge, left)}px`;
       tip.style.top = `${top + 4}px`;
     };
     const hide = () => { tip.hidden = true; line.setAttribute("visibility", "hidden"); };

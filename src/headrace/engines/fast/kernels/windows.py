@@ -70,6 +70,8 @@ def push(f, n, kind, horizon, ring, size, ring_actions, head, held, obs, action,
 @exact
 def normal(uniform):
     """The normal number of the same probability as a uniform one, clipped to -2 .. 2."""
+    if uniform <= 0:  # where the number is infinite, and the polynomials below none at all
+        return np.float32(-2)
     x = np.float32(2) * uniform - ONE
     w = -np.log1p(-np.float64(x) * x)
     central = w < 5.0

@@ -1,0 +1,75 @@
+"""Streaming DQN as instructions, from the latest transition or from a small memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.agents import Dqn, Replay
+from headrace.engines.fast.frame import Entry, Frame
+from headrace.engines.fast.kernels.rules import FLAGS, dqn_terms, recall, store
+from headrace.engines.fast.memory import Program
+from headrace.engines.fast.networks import Rows, ValuePass
+from headrace.engines.fast.td import Td
+
+
+class DqnTd(Td):
+    metrics = (*Td.metrics, "overshoot")
+
+    def __init__(self, frame: Frame, rule: Dqn, draws: int, rows: Rows) -> None:
+        super().__init__(frame, rule, draws, rows)
+        self.factor = self.memory.real(rule.lr)
+
+    def _choose_terms(self, program: Program) -> None:
+        program.emit(dqn_terms, lr=self.lr, delta=self.delta, terms=self.terms)
+
+    def account(self, program: Program, values: dict[str, int]) -> None:
+        super().account(program, values)
+        self._overshoot(program, self.factor, values)
+
+
+class ReplayTd(DqnTd):
+    """DQN from a small memory: nothing can be prepared, since what is learnt from is drawn after the answer."""
+
+    def __init__(self, frame: Frame, rule: Dqn, draws: int, rows: Rows) -> None:
+        super().__init__(frame, rule, draws, rows)
+        assert isinstance(rule.memory, Replay)
+        memory, size, shape = self.memory, rule.memory.size, frame.observation_shape
+        self.count, self.width = size, 2 * frame.observation_size + 1
+        self.learning = ValuePass(frame.encoder, frame.sizes, memory)
+        self.gradient = self._gradient()
+        self.stored, self.stored_flags = memory.room(size * self.width), memory.whole(*[0] * (size * FLAGS))
+        self.inserted, self.draw = memory.whole(0), draws + 2
+        self.recalled, self.flags = memory.room(self.width), memory.whole(*[0] * FLAGS)
+        name = "stream/agent/td/memory"
+        reals = (("obs", 0, shape), ("next_obs", frame.observation_size, shape), ("reward", self.width - 1, ()))
+        for key, offset, inner in reals:
+            place = self.stored + offset
+            frame.entries.append(Entry(f"{name}/stored/{key}", place, (size, *inner), np.float32, self.width))
+        for i, key in enumerate(("action", "terminated", "truncated", "last", "greedy")):
+            kind = np.int32 if key == "action" else np.bool_
+            frame.entries.append(Entry(f"{name}/stored/{key}", self.stored_flags + i, (size,), kind, FLAGS))
+        frame.entries.append(Entry(f"{name}/inserted", self.inserted, (), np.int32))
+
+    def prepare(self, program: Program) -> None:
+        pass
+
+    def look_ahead(self, program: Program) -> None:
+        frame = self.frame
+        common = {
+            "stored": self.stored, "stored_flags": self.stored_flags, "inserted": self.inserted, "size": self.count,
+            "width": self.width,
+        }  # fmt: skip
+        program.emit(store, **common, transition=frame.transition, flags=frame.flags)
+        program.emit(recall, **common, transition=self.recalled, flags=self.flags, uniform=self.draw)
+        self.next.encode(program, self.bootstrap_weights, self.recalled + frame.observation_size)
+        self.learning.encode(program, self.weights, self.recalled)
+        self.learning.project(program, self.weights)
+        self.learning.finish(program, self.weights)
+        self.frame.encoder.turn(program, self.weights.encoder)
+        self._differentiate(program, self.learning, self.weights, self.gradient, self.flags)
+        self._measure(program)
+
+    def err(self, program: Program) -> None:
+        self._bootstrap(program)
+        self._error(program, self.recalled + self.width - 1, self.flags + 1)
+        self._choose_terms(program)

@@ -1,0 +1,39 @@
+"""Compiling in a process of its own: the one that trains then never holds the compiler's memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+
+from headrace.engines.fast.compiling import cache_folder
+from headrace.engines.fast.machine import WIDTH, ask, await_answer, carry_out, fill_uniform, hashed, serve
+from headrace.engines.fast.memory import Memory
+
+MARK = "complete"  # a file beside compiled code that says that all of it is there
+
+
+def compile_beforehand() -> None:
+    """Makes sure that compiled code is on disk. Where it cannot be kept there, this process compiles when it must."""
+    folder = cache_folder()
+    if folder is None or (folder / MARK).exists():
+        return
+    done = subprocess.run([sys.executable, "-m", __name__], check=False, stdin=subprocess.DEVNULL)
+    if done.returncode == 0:
+        (folder / MARK).touch()
+
+
+def compile_all() -> None:
+    """Calls everything that Python calls, on nothing."""
+    f, s, n = Memory().allocate()
+    rows, flags = np.zeros((0, WIDTH), np.int64), np.zeros(2, np.int64)
+    carry_out(rows, f, s, n, flags[:0])
+    await_answer(flags)
+    ask(flags, -1)
+    serve(rows, f, s, n, flags, 1)
+    fill_uniform(*hashed(0, 0, 0, 0), f)
+
+
+if __name__ == "__main__":
+    compile_all()
