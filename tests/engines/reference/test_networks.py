@@ -54,9 +54,7 @@ def normal(*shape):
 # sparse initialisation ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "shape", [(3, 3, 4, 16), (4, 8, 4, 32), (1024, 128), (128, 3), (10, 4), (19, 7), (3136, 512)]
-)
+@pytest.mark.parametrize("shape", [(3, 3, 4, 16), (4, 8, 4, 32), (1024, 128), (128, 3), (10, 4), (19, 7), (3136, 512)])
 def test_each_output_unit_has_exactly_nine_tenths_of_its_inputs_zero_rounded_up(shape):
     w = drawn(0, shape).reshape(-1, shape[-1])
     assert np.all((w == 0).sum(0) == ceil(0.9 * prod(shape[:-1])))
