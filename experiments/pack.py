@@ -11,7 +11,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from headrace import safetensors_io
+from headrace import safetensors_io, snapshots
 from headrace.store import RunFolder
 
 KEPT = ("stream/agent/params/encoder/", "stream/obs_scale/")
@@ -33,6 +33,8 @@ def record(path: Path) -> dict[str, bytes]:
     if checkpoint := folder.latest():
         kept = {name: array for name, array in checkpoint.arrays.items() if name.startswith(KEPT)}
         files["latent.safetensors"] = safetensors_io.dumps(kept, {"step": str(checkpoint.step)})
+    for file in sorted((path / snapshots.FOLDER).glob("*.safetensors")):
+        files[f"{snapshots.FOLDER}/{file.name}"] = file.read_bytes()
     return files
 
 

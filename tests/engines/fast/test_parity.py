@@ -1,6 +1,7 @@
 """Every step's new state is the reference engine's: two independent derivations of the same agents.
 
-The usual run holds a few agents to it on small networks; the whole table (all agents, all shapes) is a long run.
+The usual run holds the nine variants to it on vectors, and one on MinAtar's shape; the whole table (all agents, all
+shapes) is a long run.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FREE_TOLERANCE = 1e-3
 # Metrics that are differences of nearly equal numbers: a cosine near 0, or a norm of what a projection left.
 LOOSE = ("cosine_before_orth", "cosine_before_orth2", "aux_update_norm")
 
-USUAL = [("qrc+spr+orth", IMAGE), ("strq+spr+orth2", VECTOR), ("dqn+spr", VECTOR), ("qrc", VECTOR), ("strq", VECTOR)]
+USUAL = [*((name, "vector") for name in VARIANTS), ("qrc+spr+orth", "minatar")]
 KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
 
 
@@ -56,21 +57,22 @@ def compare(got, wanted, tolerance, when):
         np.testing.assert_allclose(got[name], wanted[name], rtol=1e-3, atol=1e-4, err_msg=f"{name} at {when}")
 
 
-@pytest.mark.parametrize(("name", "network"), USUAL)
-def test_a_step_gives_the_state_of_the_reference_engine(name, network):
-    parity(on(agent_named(name), network), spec_of(SMALL[network]), 40)
+@pytest.mark.parametrize(("name", "suite"), USUAL)
+def test_a_step_gives_the_state_of_the_reference_engine(name, suite):
+    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), 40, told=dict)
 
 
 def test_frames_are_standardised_and_then_stacked():
     shape = (*SMALL[IMAGE][:2], 4)
-    parity(on(agent_named("strq"), IMAGE), spec_of(shape, frames=2), 20)
+    parity(on(agent_named("strq"), IMAGE), spec_of(shape, frames=2), 20, tolerance=1e-4)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_agent_and_switch_on_small_networks(name, network):
-    parity(on(agent_named(name), network), spec_of(SMALL[network]), 60)
+    # Layers of five units are ill-conditioned: the last digits of their gradients are neither engine's to be sure of.
+    parity(on(agent_named(name), network), spec_of(SMALL[network]), 60, tolerance=1e-3)
 
 
 @pytest.mark.long
@@ -100,8 +102,11 @@ def test_a_thousand_steps_on_its_own_stay_near_the_reference(name):
 # input that is numerically bad --------------------------------------------------------------------------------------
 
 
-def fed(name, network, answers, first):
-    agent, spec = on(agent_named(name), network), spec_of(SMALL[network])
+SHAPE = SUITES["vector"]
+
+
+def fed(name, answers, first):
+    agent, spec = on(agent_named(name), BySuite()), spec_of(SHAPE)
     reference, fast = engines(agent, spec)
     reference.begin(first)
     fast.begin(first)
@@ -118,19 +123,19 @@ def answer(obs, reward, terminated=False):
 @pytest.mark.parametrize("name", ["strq", "qrc"])
 def test_an_observation_that_never_changes(name, value):
     """It standardises to zero: every layer's input has zero norm, every value is equal, the best action is shared."""
-    obs = np.full(SMALL[VECTOR], value, np.float32)
-    for t, reference, fast, step in fed(name, VECTOR, [answer(obs, 1.0, t % 5 == 4) for t in range(12)], obs):
+    obs = np.full(SHAPE, value, np.float32)
+    for t, reference, fast, step in fed(name, [answer(obs, 1.0, t % 5 == 4) for t in range(12)], obs):
         fast.restore(reference.save())
         reference.learn(step)
         fast.learn(step)
-        compare(by_layer(fast.save()), by_layer(reference.save()), 5e-5, f"step {t}")
+        compare(fast.save(), reference.save(), 5e-5, f"step {t}")
 
 
 @pytest.mark.parametrize("name", ["strq", "qrc"])
 def test_denormal_rewards_and_observations_count_as_zero(name):
     random = np.random.default_rng(0)
-    tiny = [(random.random(SMALL[VECTOR]) * 1e-39).astype(np.float32) for _ in range(12)]
-    for t, reference, fast, step in fed(name, VECTOR, [answer(obs, 1e-40) for obs in tiny], tiny[0]):
+    tiny = [(random.random(SHAPE) * 1e-39).astype(np.float32) for _ in range(12)]
+    for t, reference, fast, step in fed(name, [answer(obs, 1e-40) for obs in tiny], tiny[0]):
         fast.restore(reference.save())
         reference.learn(step)
         fast.learn(step)
@@ -143,9 +148,9 @@ def test_denormal_rewards_and_observations_count_as_zero(name):
 def test_a_divergence_is_noticed_at_the_same_step_in_the_same_quantity(name):
     from headrace.engines.reference.stream import trouble_in
 
-    first, answers = experience(SMALL[VECTOR], 12)
+    first, answers = experience(SHAPE, 12)
     broken = [a._replace(reward=np.float32(3e38)) if t >= 6 else a for t, a in enumerate(answers)]
-    for _, reference, fast, step in fed(name, VECTOR, broken, first):
+    for _, reference, fast, step in fed(name, broken, first):
         reference.learn(step)
         fast.learn(step)
         assert fast.trouble() == trouble_in(reference.state.tally)

@@ -15,11 +15,25 @@ import numpy as np  # noqa: E402
 
 from headrace.agents import BySuite, agent_named  # noqa: E402
 from headrace.engines.reference import stream  # noqa: E402
-from headrace.engines.reference.agent import draw_step, learn  # noqa: E402
+from headrace.engines.reference.agent import Draws, learn  # noqa: E402
 from headrace.engines.reference.arrays import named_arrays  # noqa: E402
+from headrace.engines.reference.auxiliary import draws_needed  # noqa: E402
 from headrace.engines.reference.transition import Transition  # noqa: E402
 from headrace.normalize import include_reward, scaled_reward  # noqa: E402
 from tests.engines.fast.support import QUICK, SUITES, engines, experience, on, spec_of  # noqa: E402
+
+
+def single(tree):
+    return jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, tree)
+
+
+def draw_in_single(agent, key):
+    """Random numbers are defined in single precision."""
+    u = jax.random.uniform(key, (3 + draws_needed(agent.aux),), jnp.float32)
+    return Draws(explore=u[0], action=u[1], replay=u[2], aux=u[3:])
+
+
+stream.draw_step = draw_in_single
 
 
 def double(tree):
@@ -51,15 +65,18 @@ def compared(name, suite, steps):
     first, answers = experience(spec.frame_shape, steps)
     reference.begin(first)
     fast.begin(first)
+    reference.state = single(reference.state)
+    reference.restore(fast.save())
     found = {"fast": [], "reference": []}
     for timestep in answers:
         state = reference.state
         fast.restore(reference.save())
-        draws = double(draw_step(agent, stream.step_keys(reference.setting, state.agent.step).agent))
+        draws = double(draw_in_single(agent, stream.step_keys(reference.setting, state.agent.step).agent))
         seen = double(jax.tree.map(jnp.asarray, transition_of(state, timestep, agent.td.gamma)))
         truth, _ = exactly(agent, reference.layout, double(state.agent), seen, draws)
         wanted = named_arrays("stream/agent", truth)
         reference.learn(timestep)
+        reference.state = single(reference.state)
         fast.learn(timestep)
         found["fast"] += errors(fast.save(), wanted)
         found["reference"] += errors(reference.save(), wanted)

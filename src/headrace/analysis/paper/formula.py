@@ -15,9 +15,9 @@ from headrace.analysis.paper import Value
 
 
 def aggregates(environment_means: Sequence[float] | np.ndarray) -> dict[str, Value]:
-    """`mean`, `median` and `iqm` as the paper computes them."""
+    """`mean`, `median` and `iqm` as the paper computes them; nothing where an environment has no mean yet."""
     means = np.asarray(environment_means, np.float64)
-    if not len(means):
+    if not len(means) or np.isnan(means).any():
         return {}
     spread, middle = float(means.std()), between_quartiles(means)
     return {
