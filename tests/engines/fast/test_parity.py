@@ -25,41 +25,41 @@ from tests.engines.fast.support import (
     worst_error,
 )
 
-STEP_TOLERANCE = 1e-5
+# Nearly all arrays agree to 1e-6. The worst is the gradient of a bias below a LayerNorm, a sum that cancels: there
+# each engine is up to 5e-6 away from the definition in double precision (test_truth.py), and 1.2e-5 from the other.
+STEP_TOLERANCE = 2e-5
 FREE_TOLERANCE = 1e-3
-# Metrics that are differences of nearly equal numbers: a cosine near 0, or a norm of what a projection left.
-LOOSE = ("cosine_before_orth", "cosine_before_orth2", "aux_update_norm")
+METRICS = "stream/tally/"  # cosines near 0, losses that cancel: compared as numbers of about the size of one
 
 USUAL = [*((name, "vector") for name in VARIANTS), ("qrc+spr+orth", "minatar")]
 KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
 
 
-def parity(agent, spec, steps, told=by_layer, tolerance=STEP_TOLERANCE):
-    """Runs both side by side, the fast engine put into the reference's state before every step; what is `told` of the
-    states is compared."""
+def parity(agent, spec, steps, tolerance=STEP_TOLERANCE):
+    """Runs both side by side, the fast engine put into the reference's state before every step."""
     reference, fast = engines(agent, spec)
     first, answers = experience(spec.frame_shape, steps)
     reference.begin(first)
     fast.begin(first)
-    compare(told(fast.save()), told(reference.save()), tolerance, "the beginning")
+    compare(by_layer(fast.save()), by_layer(reference.save()), tolerance, "the beginning")
     for t, timestep in enumerate(answers):
         fast.restore(reference.save())
         reference.learn(timestep)
         fast.learn(timestep)
-        compare(told(fast.save()), told(reference.save()), tolerance, f"step {t}")
+        compare(by_layer(fast.save()), by_layer(reference.save()), tolerance, f"step {t}")
 
 
 def compare(got, wanted, tolerance, when):
-    strict = {name: array for name, array in wanted.items() if not name.endswith(LOOSE)}
-    error, name = worst_error({name: got[name] for name in strict}, strict)
+    state = {name: array for name, array in wanted.items() if not name.startswith(METRICS)}
+    error, name = worst_error({name: got[name] for name in state}, state)
     assert error <= tolerance, f"{name} differs by {error:.1e} at {when}"
-    for name in wanted.keys() - strict.keys():
+    for name in wanted.keys() - state.keys():
         np.testing.assert_allclose(got[name], wanted[name], rtol=1e-3, atol=1e-4, err_msg=f"{name} at {when}")
 
 
 @pytest.mark.parametrize(("name", "suite"), USUAL)
 def test_a_step_gives_the_state_of_the_reference_engine(name, suite):
-    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), 40, told=dict)
+    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), 40)
 
 
 def test_frames_are_standardised_and_then_stacked():
@@ -80,7 +80,7 @@ def test_every_agent_and_switch_on_small_networks(name, network):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_nine_variants_on_every_suite(name, suite):
     steps = 300 if suite in ("minatar", "vector") else 40
-    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), steps, told=dict)
+    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), steps)
 
 
 @pytest.mark.long
