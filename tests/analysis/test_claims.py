@@ -75,7 +75,7 @@ def test_diverged_runs_are_said_to_flatter(tmp_path, rng):
     run = make_run("qrc", MINATAR[0], seed=5, steps=5e6, engine="reference")
     write_run(tmp_path, run, 1.0, status="diverged", share=0.1)
     (group,) = groups(find_runs(tmp_path).records)
-    assert "1 runs that diverged are left out" in verdicts(group, rng)[SCORES[0]].sentence
+    assert "1 run that diverged is left out" in verdicts(group, rng)[SCORES[0]].sentence
 
 
 def test_the_wrong_sign_of_a_cosine_is_found(tmp_path, rng):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.analysis.records import duplicates, find_runs, read_record
+from headrace.analysis.records import REPORT_MARK, duplicates, find_runs, read_record
 from headrace.analysis.rows import last_rows, sampled_rows
 from headrace.errors import HeadraceError
 from headrace.run import make_run
@@ -78,6 +78,16 @@ def test_a_folder_that_is_not_there_is_said(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(HeadraceError, match="is not a folder"):
         find_runs(tmp_path / "file")
+
+
+def test_a_report_among_the_runs_is_passed_by_in_silence(tmp_path):
+    write_run(tmp_path, one(), 1.0)
+    (tmp_path / "report" / "tables").mkdir(parents=True)
+    (tmp_path / "report" / "index.html").write_text(f"<html><head>{REPORT_MARK}")
+    (tmp_path / "report" / "tables" / "cost.csv").write_text("a")
+    assert find_runs(tmp_path).notices() == []
+    (tmp_path / "README.md").write_text("mine")
+    assert find_runs(tmp_path).notices() == ["1 file that belongs to no run was passed over"]
 
 
 def test_foreign_files_are_counted(tmp_path):

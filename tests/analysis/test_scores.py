@@ -80,12 +80,22 @@ def test_a_curve_is_the_mean_over_seeds_with_an_interval_around_it(tmp_path, rng
     assert 2.0 <= curve.low[-1] < 4.0 < curve.high[-1] <= 6.0
 
 
-def test_a_curve_ends_where_the_first_of_its_runs_ends(tmp_path, rng):
+def test_where_a_run_ends_early_its_curve_goes_on_as_the_mean_of_the_others(tmp_path, rng):
     write_run(tmp_path, one(seed=0), 2.0)
-    write_run(tmp_path, one(seed=1), 2.0, status="interrupted", share=0.5)
+    write_run(tmp_path, one(seed=1), 6.0, status="interrupted", share=0.5)
     curve = env_curves(group_of(tmp_path), "return", rng)["minatar/breakout"]["qrc"]
-    known = np.isfinite(curve.mean)
-    assert curve.steps[known][-1] == 500_000
+    half = len(curve.steps) // 2
+    assert curve.mean[half - 1] == pytest.approx(4.0 * 0.5 / 0.75)
+    assert curve.mean[-1] == pytest.approx(2.0)
+    assert np.isfinite(curve.low[half - 1])
+    assert np.isnan(curve.low[half:]).all(), "one run has no interval"
+    assert (curve.runs, curve.short, curve.counted) == (2, 1, "2 runs, 1 of them ended early")
+
+
+def test_a_curve_over_tasks_ends_where_one_of_them_has_no_run_left(rng):
+    gone = np.array([[1.0, 1.0, np.nan, np.nan]])
+    late = np.array([[np.nan, 3.0, 3.0, 3.0], [5.0, 5.0, 5.0, np.nan]])
+    assert np.array_equal(mean_curve(grid(4, 4), [gone, late], rng).mean, [np.nan, 2.5, np.nan, np.nan], equal_nan=True)
 
 
 def test_agents_without_some_environment_have_no_suite_curve(tmp_path, rng):

@@ -38,6 +38,7 @@ def test_numbers_are_short():
     ]  # fmt: skip
     assert spread(1256.94, 296.5) == "1,257 ± 296"
     assert (signed(1.5), signed(-1.5)) == ("+1.50", "-1.50")
+    assert (number(-0.001), signed(-0.001), signed(0.001)) == ("0.00", "0.00", "0.00")
     assert between(1.0, 0.5, 2.0) == "1.00 [0.50, 2.00]"
 
 
@@ -50,6 +51,7 @@ def test_ours_differ_from_the_papers_where_chance_would_not_make_them():
     assert compared(np.array([20.0]), Value(10.0, 1.0)) == ("", 10.0)
     assert compared(np.array([np.nan]), Value(10.0, 1.0))[0] == ""
     assert compared(ours, None)[0] == ""
+    assert compared(np.array([0.004, 0.004]), Value(0.0, 0.0))[0] == "same", "the paper rounds to two decimals"
 
 
 def test_scores_stand_beside_the_papers(group):
@@ -76,7 +78,7 @@ def test_missing_runs_are_counted_in_their_cell_and_named_below(tmp_path):
     write_run(tmp_path, one("dqn", seed=2), 5.0, status="failed", share=0.2)
     (group,) = groups(find_runs(tmp_path).records)
     table = scores_table(group)
-    assert table.rows[0][1].text == "5.00 ± 0.00 (1/3)"
+    assert table.rows[0][1].text == "5.00 (1/3)"
     assert "dqn on minatar/breakout seed 0 (missing); dqn on minatar/breakout seed 2 (failed)" in table.notes[1]
     counts = {row["agent"]: row for row in rows_of(coverage_table(group))}
     assert (counts["dqn"]["finished"], counts["dqn"]["failed"], counts["dqn"]["missing"]) == ("1", "1", "1")
@@ -159,6 +161,52 @@ def test_ablations_are_found_among_runs(tmp_path, rng):
     ]
     rows = rows_of(ablation_table([group], rng))
     assert {row["agent"] for row in rows} == {"qrc+spr", "qrc+spr aux.objective.horizon=3", "qrc td.lr=0.0003"}
+
+
+def test_returns_have_no_optimality_gap(tmp_path, rng):
+    for seed in (0, 1):
+        write_run(tmp_path, one(env="gym/CartPole-v1", seed=seed), 400.0)
+    table = interval_table(groups(find_runs(tmp_path).records), rng)
+    assert {row["metric"] for row in rows_of(table)} == {"mean", "median", "iqm"}
+    assert table.rows[0][-1].text == "\N{EN DASH}"
+
+
+def atari_runs(out):
+    """Two agents of the paper and one of its ablations on two games, 40M frames, with what the paper measured there."""
+    details = {"seconds": 7200.0, "parameters": 1_680_000, "peak_memory_mb": 900.0}
+    for agent, settings in [("dqn", ()), ("dqn+replay5", ()), ("qrc+spr", ()), ("qrc+spr", ("aux.weight=1.0",))]:
+        for env in ("atari/pong", "atari/breakout"):
+            for seed in (0, 1):
+                path = write_run(out, one(agent, env, 1e7, seed=seed, settings=settings), 10.0, details=details)
+                if agent == "dqn":
+                    (path / "latents.json").write_text(json.dumps(latents_at(10_000_000, 500.0 + seed)))
+    (found,) = groups(find_runs(out).records)
+    return found
+
+
+def latents_at(step, rank):
+    at = {"step": step, "effective_rank": rank, "effective_rank_centred": rank, "features": 3136, "norms": {}}
+    steps = [{**at, "silence": {"encoder": {"dead": 0.0, "dormant": 0.0}}, "probes": {}}]
+    return {"format": 1, "env": "", "policy": "", "observations": 5000, "perplexities": [], "steps": steps}
+
+
+def test_cost_rank_and_ablations_stand_beside_the_papers_on_atari(tmp_path, rng):
+    group = atari_runs(tmp_path)
+    cost = {row[1].text: row for row in cost_table([group]).rows}["dqn"]
+    assert [(c.text, c.paper, c.difference) for c in (cost[2], cost[5], cost[6])] == [
+        ("2", "20.73 ± 1.21", "-18.73"), ("1,680,000", "1.68M", ""), ("0.90", "1.03 ± 0.02", ""),
+    ]  # fmt: skip
+    (rank,) = rank_table([group]).rows
+    assert (rank[2].text, rank[2].paper, rank[2].difference) == ("500.5 ± 0.0", "518.7 ± 259.4", "-18.20")
+    ablations = {(row[1].text, row[3].text): row[4] for row in ablation_table([group], rng).rows}
+    assert ablations["Weight of SPR", "qrc+spr aux.weight=1.0"].paper == "1.09 ± 1.25"
+    assert ablations["Memory of DQN", "dqn+replay5"].paper == "0.30 ± 0.51"
+
+
+def test_variants_alone_are_no_ablation(tmp_path):
+    for agent in ("dqn", "dqn+spr", "qrc", "qrc+spr"):
+        write_run(tmp_path, one(agent), 4.0)
+    assert present(groups(find_runs(tmp_path).records)[0]) == []
 
 
 def test_cost_is_shared_by_the_streams_of_a_fleet(tmp_path):

@@ -13,6 +13,7 @@ import numpy as np
 from headrace.agents import VARIANTS, agent_named, name_of, tweak
 from headrace.analysis.paper import METRICS, Value, even_unit, paper_unit, table
 from headrace.analysis.paper.formula import aggregates
+from headrace.analysis.score_tables import METRIC_TITLES
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, interval, mean, task_means
 from headrace.analysis.table import Cell, Table, between, signed, spread
@@ -67,10 +68,12 @@ def _paper() -> dict[tuple[str, str], dict[str, Value]]:
 def present(group: Group) -> list[Ablation]:
     """The ablations of which the group has at least two agents, with those only; then every other setting there is.
 
+    The nine variants alone vary no setting: they are compared everywhere else.
+
     Agents that belong to no known ablation are compared with the variant that they were made from.
     """
     found = [Ablation(a.name, a.title, tuple(pair for pair in a.agents if pair[1] in group.agents)) for a in known()]
-    found = [ablation for ablation in found if len(ablation.agents) > 1]
+    found = [a for a in found if len(a.agents) > 1 and not {agent for _, agent in a.agents} <= set(VARIANTS)]
     told = {agent for ablation in known() for _, agent in ablation.agents} | set(VARIANTS)
     by_base: dict[str, list[tuple[str, str]]] = {}
     for agent in group.agents:
@@ -108,7 +111,7 @@ def ablation_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
             notes.append(
                 f"{group.title}: the last column is the mean of the {even_unit(group.suite).label}, 95% interval"
             )
-    header = ["suite", "ablation", "value", "agent", *METRICS, "mean, one scale"]
+    header = ["suite", "ablation", "value", "agent", *(METRIC_TITLES[m] for m in METRICS), "mean, one scale"]
     return Table("ablations", "Ablations (mean, median and IQM by the paper's formula)", header, rows, data, notes)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from headrace.analysis import figures
 from headrace.analysis.ablations import ablation_table, effect, present
-from headrace.analysis.claims import COSINE, Judgement, claims_table, judge
+from headrace.analysis.claims import COSINE, Judgement, claims_table, judge, spoken_of
 from headrace.analysis.comparison import pairwise
 from headrace.analysis.cost import cost_table
-from headrace.analysis.curves import env_curves, suite_curves
+from headrace.analysis.curves import SHORT_RUNS, env_curves, suite_curves
 from headrace.analysis.latents import read_latents, read_points
 from headrace.analysis.paper import UNITS, even_unit, paper_unit
 from headrace.analysis.ranks import analysed, probe_table, rank_matrix, rank_table
@@ -21,10 +21,11 @@ from headrace.analysis.score_tables import (
     coverage_table,
     formula_table,
     interval_table,
+    metrics_in,
     scores_table,
 )
 from headrace.analysis.scores import Group
-from headrace.analysis.stats import AGGREGATES, interval
+from headrace.analysis.stats import interval
 from headrace.analysis.table import Table
 
 PAIRS = (
@@ -32,7 +33,6 @@ PAIRS = (
     ("strq+spr", "strq"), ("strq+spr+orth", "strq"), ("strq+spr+orth2", "strq"), ("qrc+spr+orth", "strq+spr+orth2"),
     ("qrc", "strq"), ("qrc", "dqn"),
 )  # fmt: skip
-PAPER_SUITES = ("minatar", "octax", "atari")
 TSNE_AGENTS = ("qrc+spr+orth", "qrc", "strq+spr+orth2", "strq", "dqn+spr", "dqn")
 
 
@@ -44,7 +44,7 @@ class Drawn(NamedTuple):
 
 def judgements(groups: Sequence[Group], rng: np.random.Generator) -> list[Judgement]:
     """The paper's claims on every group of a suite that the paper has."""
-    return [found for group in groups if group.suite in PAPER_SUITES for found in judge(group, rng)]
+    return [found for group in groups if spoken_of(group) for found in judge(group, rng)]
 
 
 def tables(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Table]:
@@ -53,7 +53,8 @@ def tables(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Table]
     for group in groups:
         units = dict.fromkeys((paper_unit(group.suite), UNITS["score"]))
         made += [scores_table(group, unit) for unit in units]
-    made += [formula_table(groups), interval_table(groups, rng)]
+    many = [group for group in groups if group.has_many]
+    made += [formula_table(many), interval_table(many, rng)]
     made += [comparison_table(group, compared(group, rng)) for group in groups]
     made += [claims_table(judgements(groups, rng)), rank_table(groups), probe_table(groups)]
     made += [ablation_table(groups, rng), cost_table(groups)]
@@ -78,9 +79,10 @@ def drawings(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Draw
 def _curves(group: Group, rng: np.random.Generator) -> Iterator[Drawn]:
     curves = env_curves(group, "return", rng)
     caption = "Mean over seeds of the mean return of the last 100 episodes, with 95% bootstrap intervals."
-    yield Drawn(f"curves_{group.slug}", caption, figures.learning_curves(group, curves))
+    short = f" {SHORT_RUNS}" if any(c.short for by_agent in curves.values() for c in by_agent.values()) else ""
+    yield Drawn(f"curves_{group.slug}", caption + short, figures.learning_curves(group, curves))
     unit = even_unit(group.suite)
-    if whole := suite_curves(group, "return", rng, unit):
+    if len(group.envs) > 1 and (whole := suite_curves(group, "return", rng, unit)):
         words = "Mean over environments and seeds"
         yield Drawn(f"suite_{group.slug}", f"{words}.", figures.suite_curve(group, whole, words, unit.label))
     if cosines := suite_curves(group, COSINE, rng):
@@ -94,11 +96,8 @@ def _scores(group: Group, rng: np.random.Generator) -> Iterator[Drawn]:
     known = {agent: matrix for agent, matrix in matrices.items() if np.isfinite(matrix).any()}
     if not known:
         return
-    found = {agent: {m: interval(x, f, rng) for m, f in AGGREGATES.items()} for agent, x in known.items()}
-    caption = "Mean, median, interquartile mean and optimality gap with stratified-bootstrap 95% intervals."
-    yield Drawn(f"aggregates_{group.slug}", caption, figures.aggregate_metrics(group, found))
-    caption = "The share of runs that score above x, averaged over tasks."
-    yield Drawn(f"profiles_{group.slug}", caption, figures.performance_profiles(group, rng))
+    if group.has_many:
+        yield from _aggregates(group, known, rng)
     if set(group.agents) & set(group.paper().agents):
         caption = "Mean scores of these runs against the paper's."
         yield Drawn(f"against_paper_{group.slug}", caption, figures.paper_comparison(group))
@@ -107,6 +106,15 @@ def _scores(group: Group, rng: np.random.Generator) -> Iterator[Drawn]:
         effects = {agent: effect(group, agent, rng) for agent in agents}
         drawn = figures.ablation_bars(group, ablations, effects)
         yield Drawn(f"ablations_{group.slug}", "Ablations: means over tasks with 95% intervals.", drawn)
+
+
+def _aggregates(group: Group, known: dict[str, np.ndarray], rng: np.random.Generator) -> Iterator[Drawn]:
+    metrics = metrics_in(even_unit(group.suite))
+    found = {agent: {m: interval(x, f, rng) for m, f in metrics.items()} for agent, x in known.items()}
+    caption = "Aggregates over runs and tasks with stratified-bootstrap 95% intervals."
+    yield Drawn(f"aggregates_{group.slug}", caption, figures.aggregate_metrics(group, found))
+    caption = "The share of runs that score above x, averaged over tasks."
+    yield Drawn(f"profiles_{group.slug}", caption, figures.performance_profiles(group, rng))
 
 
 def _representation(group: Group) -> Iterator[Drawn]:

@@ -18,6 +18,7 @@ from headrace.files import storage_errors, write_atomically
 FORMATS = ("png", "pdf")
 DPI = 130
 NAME_LENGTH = 26  # characters
+LETTER = 0.58  # a letter's mean width, of the size of the type
 
 # Inches: beside each panel, right of the last, above the first row, between rows, below the last; a legend's entries.
 LEFT, RIGHT, TOP, BELOW, BOTTOM = 0.8, 0.25, 0.72, 0.82, 0.58
@@ -63,7 +64,10 @@ def _legend_columns(width: float) -> int:
 
 
 def title(figure: Any, words: str) -> None:
-    figure.text(0.012, 1 - 0.12 / figure.get_figheight(), words, ha="left", va="top", fontsize=12, color=INK)
+    """Above all panels, smaller where a narrow figure would cut it off."""
+    room = 72 * (figure.get_figwidth() - 0.2) / (LETTER * max(1, len(words)))
+    size = min(12.0, room)
+    figure.text(0.012, 1 - 0.12 / figure.get_figheight(), words, ha="left", va="top", fontsize=size, color=INK)
 
 
 def style(axes: Any, heading: str = "", x: str = "", y: str = "") -> None:

@@ -17,6 +17,7 @@ from headrace.analysis.curves import grid, task_lines
 from headrace.analysis.latents import Latents
 from headrace.analysis.paper import even_unit, paper_unit
 from headrace.analysis.ranks import analysed, rank_matrix
+from headrace.analysis.records import counted
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, interval, mean
 from headrace.analysis.table import Cell, Table, between, number
@@ -26,6 +27,7 @@ MIN_SEEDS = 3
 NEAR_ZERO = 0.1  # a cosine within this of 0 is near 0
 MARGIN = 0.05  # of the base agent's mean: how far below it still counts as "at" it
 COSINE = "cosine_before_orth"
+PAPER_SUITES = ("minatar", "octax", "atari")
 
 
 class Evidence(NamedTuple):
@@ -165,7 +167,7 @@ def cosine_matrix(group: Group, agent: str) -> np.ndarray:
 
 
 def _counted(group: Group) -> str:
-    return f"{len(group.envs)} environments, {len(group.seeds)} seeds"
+    return f"{counted(len(group.envs), 'environment')}, {counted(len(group.seeds), 'seed')}"
 
 
 def _finished(sentence: str, group: Group, agents: tuple[str, ...], paper: float) -> str:
@@ -173,10 +175,11 @@ def _finished(sentence: str, group: Group, agents: tuple[str, ...], paper: float
     said = [sentence + (f"; the paper's tables give {number(paper)}" if math.isfinite(paper) else "") + "."]
     diverged = [gap for agent in agents for gap in group.gaps(agent) if gap.why == "diverged"]
     if diverged:
-        said.append(f"{len(diverged)} runs that diverged are left out, which flatters their agents.")
+        are = "is" if len(diverged) == 1 else "are"
+        said.append(f"{counted(len(diverged), 'run')} that diverged {are} left out, which flatters the agent.")
     others = sum(len(group.gaps(agent)) for agent in agents) - len(diverged)
     if others:
-        said.append(f"{others} runs are missing or unfinished.")
+        said.append(f"{counted(others, 'run')} {'is' if others == 1 else 'are'} missing or unfinished.")
     wanted = len(group.paper().envs)
     if not wanted:
         said.append("The paper has no runs of this suite and length.")
@@ -198,6 +201,11 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("RL and SPR updates are near orthogonal under QRC", cosine("qrc+spr", -NEAR_ZERO, NEAR_ZERO)),
     Claim("RL and SPR updates conflict under Stream Q", cosine("strq+spr", -1.0, 0.0)),
 )
+
+
+def spoken_of(group: Group) -> bool:
+    """Whether the paper's claims are about such environments: its suites with their usual rules, at any budget."""
+    return group.suite in PAPER_SUITES
 
 
 def judge(group: Group, rng: np.random.Generator) -> list[Judgement]:

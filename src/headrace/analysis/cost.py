@@ -84,14 +84,14 @@ def cost_table(groups: Sequence[Group]) -> Table:
     notes = [
         "Hours a run: the time its process took, divided by the streams that it trained at once",
         "Memory: the most that the process held, all its streams together",
-        "The paper's hours and memory are of four CPU cores",
+        *(["The paper's hours and memory are of four CPU cores"] if any(map(_paper_costs, groups)) else []),
         *(f"Machine: {machine}" for machine in machines),
     ]
     return Table("cost", "Cost of a run", header, rows, data, notes)
 
 
 def _cells(cost: Cost, paper: dict[str, str] | None) -> list[Cell]:
-    hours = Cell(f"{cost.hours:.3g} ± {cost.hours_std:.2g}" if math.isfinite(cost.hours) else NOTHING)
+    hours = Cell(_hours(cost))
     memory = Cell(number(cost.memory_gb))
     parameters = Cell(f"{cost.parameters:,.0f}" if math.isfinite(cost.parameters) else NOTHING)
     if paper:
@@ -100,6 +100,14 @@ def _cells(cost: Cost, paper: dict[str, str] | None) -> list[Cell]:
         memory = Cell(memory.text, spread(float(paper["memory_gb"]), float(paper["memory_gb_std"])))
         parameters = Cell(parameters.text, f"{paper['parameters_million']}M")
     return [hours, Cell(f"{cost.streams:.0f}"), Cell(number(cost.steps_per_s)), parameters, memory]
+
+
+def _hours(cost: Cost) -> str:
+    """With the spread over runs, where there are several that did not share one clock."""
+    if not math.isfinite(cost.hours):
+        return NOTHING
+    differ = cost.hours_std > 1e-6 * cost.hours
+    return f"{cost.hours:.3g} ± {cost.hours_std:.2g}" if differ else f"{cost.hours:.3g}"
 
 
 def _row(group: Group, agent: str, cost: Cost, paper: dict[str, str] | None) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.analysis.paper import UNITS, Unit
-from headrace.analysis.records import Record
+from headrace.analysis.records import Record, counted
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import percentiles
 
 GRID = 200  # points of a curve
 RESAMPLES = 500
+SHORT_RUNS = "Where a run has ended early or is still going, the rest of its curve is the mean of the other runs."
 
 
 class Curve(NamedTuple):
@@ -24,6 +25,12 @@ class Curve(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     runs: int
+    short: int  # of them, those that end before the curve does
+
+    @property
+    def counted(self) -> str:
+        short = f", {self.short} of them ended early" if self.short else ""
+        return f"{counted(self.runs, 'run')}{short}"
 
 
 def grid(steps: int, points: int = GRID) -> np.ndarray:
@@ -59,21 +66,39 @@ def task_lines(
 def mean_curve(steps: np.ndarray, tasks: Sequence[np.ndarray], rng: np.random.Generator) -> Curve:
     """The mean over tasks of the mean over their runs; the interval resamples the runs of each task.
 
-    A step counts only where every run of every task has a value, so that no curve jumps where one of them ends.
+    It begins where every run has a value and ends where a task has no run left. Where a run ends early the rest is the
+    mean of the task's others, as in the tables of scores.
     """
-    whole = np.isfinite(np.concatenate(tasks)).all(axis=0)
-    centre = np.where(whole, np.mean([lines.mean(axis=0) for lines in tasks], axis=0), np.nan)
-    runs = sum(len(lines) for lines in tasks)
+    known = np.isfinite(np.concatenate(tasks))
+    begun = np.logical_or.accumulate(known, axis=1).all(axis=0)
+    left = np.all([np.isfinite(lines).any(axis=0) for lines in tasks], axis=0)
+    (columns,) = np.nonzero(begun & left)
+    found = np.full((3, len(steps)), np.nan)
+    for stretch in _stretches(known, columns):
+        parts = [lines[:, stretch] for lines in tasks]
+        found[:, stretch] = _mean_and_interval([part[np.isfinite(part).all(axis=1)] for part in parts], rng)
+    short = int((~known[:, columns[-1]]).sum()) if len(columns) else 0
+    mean, low, high = found
+    return Curve(steps, mean, low, high, len(known), short)
+
+
+def _stretches(known: np.ndarray, columns: np.ndarray) -> list[np.ndarray]:
+    """The columns, parted where a run ends."""
+    changes = (known[:, columns[1:]] != known[:, columns[:-1]]).any(axis=0)
+    return [part for part in np.split(columns, np.flatnonzero(changes) + 1) if len(part)]
+
+
+def _mean_and_interval(tasks: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """The mean, and the bounds of its interval, which are NaN where no task has two runs."""
+    centre = np.mean([lines.mean(axis=0) for lines in tasks], axis=0)
     if max(len(lines) for lines in tasks) < 2:
-        unknown = np.full(len(steps), np.nan)
-        return Curve(steps, centre, unknown, unknown, runs)
-    drawn = np.zeros((RESAMPLES, len(steps)))
+        return np.stack([centre, np.full_like(centre, np.nan), np.full_like(centre, np.nan)])
+    drawn = np.zeros((RESAMPLES, len(centre)))
     for lines in tasks:
         # The mean of a resample is a product with how often each run was drawn.
         counts = rng.multinomial(len(lines), np.full(len(lines), 1 / len(lines)), RESAMPLES)
-        drawn += counts @ np.where(whole, lines, 0.0) / (len(lines) * len(tasks))
-    low, high = np.where(whole, percentiles(drawn), np.nan)
-    return Curve(steps, centre, low, high, runs)
+        drawn += counts @ lines / (len(lines) * len(tasks))
+    return np.stack([centre, *percentiles(drawn)])
 
 
 def env_curves(group: Group, column: str, rng: np.random.Generator) -> dict[str, dict[str, Curve]]:

@@ -21,7 +21,7 @@ THRESHOLDS = 101
 PROFILE_RESAMPLES = 300
 
 
-def learning_curves(group: Group, curves: Mapping[str, Mapping[str, Curve]], y: str = "return") -> Any:
+def learning_curves(group: Group, curves: Mapping[str, Mapping[str, Curve]], y: str = "return (raw reward)") -> Any:
     """A panel an environment: the mean over seeds of each agent with its interval."""
     figure, axes = panels(len(group.envs), 5 if len(group.envs) > 6 else 3, 2.7, 1.9, len(group.agents))
     for panel, env in zip(axes, group.envs, strict=True):
@@ -51,7 +51,7 @@ def suite_curve(group: Group, curves: Mapping[str, Curve], words: str, y: str, z
 def aggregate_metrics(group: Group, found: Mapping[str, Mapping[str, Interval]]) -> Any:
     """A panel a metric, a row an agent: the number and its interval."""
     agents = [agent for agent in group.agents if agent in found]
-    metrics = list(AGGREGATES)
+    metrics = [metric for metric in AGGREGATES if all(metric in found[agent] for agent in agents)]
     width, height = 2.5 * len(metrics) + 1.9, 0.30 * len(agents) + 1.35
     figure = new_figure(width, height)
     for number, metric in enumerate(metrics):

@@ -27,6 +27,7 @@ from headrace.tables import Columns
 
 STATES = ("finished", "running", "interrupted", "diverged", "failed")
 CURVE_POINTS = 400  # of a learning curve: more cannot be seen
+REPORT_MARK = '<meta name="generator" content="headrace report">'  # near the top of a report's page
 
 
 class Problem(NamedTuple):
@@ -94,7 +95,8 @@ class Found:
         """One line for everything a reader of results should know before believing them."""
         said = [f"{p.path}: {p.why}" for p in self.problems]
         if self.foreign:
-            said.append(f"{self.foreign:,} files that belong to no run were passed over")
+            was = "belongs to no run was" if self.foreign == 1 else "belong to no run were"
+            said.append(f"{counted(self.foreign, 'file')} that {was} passed over")
         return [*said, *duplicates(self.records)[1]]
 
 
@@ -125,12 +127,22 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
-    """Every folder below the root with the names in it; a run's own folders are not entered."""
+    """Every folder below the root with the names in it; a run's own folders and reports on runs are not entered."""
     for path, below, files in os.walk(root):
         names = {*below, *files}
         yield Path(path), names
         is_run = manifest.FILE in names or METRICS in names or CHECKPOINTS in names
         below[:] = [] if is_run else sorted(name for name in below if not name.startswith("."))
+        below[:] = [name for name in below if not is_report(Path(path) / name)]
+
+
+def is_report(folder: Path) -> bool:
+    """Whether a folder holds a report of ours."""
+    try:
+        with (folder / "index.html").open(errors="replace") as page:
+            return REPORT_MARK in page.read(500)
+    except OSError:
+        return False
 
 
 def _without(path: Path, error: Exception) -> str:
@@ -210,6 +222,11 @@ def duplicates(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
 def _sampled(path: Path, changed: int, size: int, columns: tuple[str, ...], points: int) -> Columns:
     """What was read is kept until the table changes: several figures want the same column of thousands of runs."""
     return sampled_rows(path, columns, points)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 seed`, `1,000 seeds`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def finite_or_nan(value: Any) -> float:

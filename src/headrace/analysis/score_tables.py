@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from headrace.analysis.comparison import Comparison
-from headrace.analysis.paper import METRICS, Unit, Value, even_unit, paper_unit
+from headrace.analysis.paper import METRICS, UNITS, Unit, Value, even_unit, paper_unit
 from headrace.analysis.paper.formula import aggregates
+from headrace.analysis.records import counted
 from headrace.analysis.scores import Gap, Group
-from headrace.analysis.stats import AGGREGATES, interval, task_means
+from headrace.analysis.stats import AGGREGATES, Statistic, interval, task_means
 from headrace.analysis.table import NOTHING, Cell, Table, between, signed, spread
 
 PAPER_SEEDS = 5
 MANY_GAPS = 12  # more than this are counted, not listed
 
+ROUNDING = 0.005  # the paper prints two decimals
 METRIC_TITLES = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_gap": "optimality gap"}
 
 
@@ -25,7 +27,8 @@ def compared(ours: np.ndarray, theirs: Value | None) -> tuple[str, float]:
     """How the mean of our runs stands to the paper's: the mark of a `Cell`, and the difference.
 
     The mark is `above` or `below` where the difference exceeds twice its standard error, which takes the paper's std as
-    that of five seeds. With fewer than two runs of our own there is a difference but no mark.
+    that of five seeds, and what the paper's rounding hides. With fewer than two runs of our own there is a difference
+    but no mark.
     """
     known = ours[np.isfinite(ours)]
     if theirs is None or not len(known):
@@ -34,7 +37,7 @@ def compared(ours: np.ndarray, theirs: Value | None) -> tuple[str, float]:
     if len(known) < 2:
         return "", difference
     error = math.sqrt(known.var(ddof=1) / len(known) + theirs.std**2 / (PAPER_SEEDS - 1))
-    if abs(difference) <= 2 * error:
+    if abs(difference) <= 2 * error + ROUNDING:
         return "same", difference
     return ("above" if difference > 0 else "below"), difference
 
@@ -62,8 +65,11 @@ def _score_cell(ours: np.ndarray, theirs: Value | None, wanted: int) -> Cell:
     known = ours[np.isfinite(ours)]
     mark, difference = compared(ours, theirs)
     count = f" ({len(known)}/{wanted})" if len(known) < wanted else ""
-    text = spread(float(known.mean()), float(known.std())) + count if len(known) else NOTHING + count
-    return Cell(text, spread(*theirs) if theirs else "", signed(difference) if math.isfinite(difference) else "", mark)
+    std = float(known.std()) if len(known) > 1 else math.nan
+    text = spread(float(known.mean()), std) if len(known) else NOTHING
+    return Cell(
+        text + count, spread(*theirs) if theirs else "", signed(difference) if math.isfinite(difference) else "", mark
+    )
 
 
 def _score_row(group: Group, env: str, agent: str, ours: np.ndarray, theirs: Value | None) -> dict[str, Any]:
@@ -160,6 +166,11 @@ def _formula_rows(
     ]
 
 
+def metrics_in(unit: Unit) -> dict[str, Statistic]:
+    """The aggregates that mean something in a unit: raw returns have no optimum at 1 to fall short of."""
+    return {name: of for name, of in AGGREGATES.items() if name != "optimality_gap" or unit != UNITS["score"]}
+
+
 def interval_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
     """Mean, median, IQM and optimality gap over runs and tasks with stratified-bootstrap 95% intervals."""
     rows, data, notes = [], [], []
@@ -167,12 +178,14 @@ def interval_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
         unit = even_unit(group.suite)
         for agent in group.agents:
             matrix = group.matrix(agent, unit)
-            found = {metric: interval(matrix, statistic, rng) for metric, statistic in AGGREGATES.items()}
-            rows.append([Cell(group.title), Cell(agent), *(Cell(between(*found[m])) for m in AGGREGATES)])
+            found = {metric: interval(matrix, statistic, rng) for metric, statistic in metrics_in(unit).items()}
+            cells = [Cell(between(*found[m]) if m in found else NOTHING) for m in AGGREGATES]
+            rows.append([Cell(group.title), Cell(agent), *cells])
             place = {"suite": group.suite, "steps": group.steps, "unit": unit.name, "agent": agent}
             runs = int(np.isfinite(matrix).sum())
-            data += [{**place, "metric": m, **found[m]._asdict(), "runs": runs} for m in AGGREGATES]
-        notes.append(f"{group.title}: {unit.label}")
+            data += [{**place, "metric": m, **found[m]._asdict(), "runs": runs} for m in found]
+        lacking = "" if "optimality_gap" in metrics_in(unit) else ", which has no optimality gap"
+        notes.append(f"{group.title}: {unit.label}{lacking}")
     header = ["suite", "agent", *(METRIC_TITLES[metric] for metric in AGGREGATES)]
     title = "Aggregates over runs and tasks with 95% stratified-bootstrap intervals"
     return Table("aggregate_intervals", title, header, rows, data, notes)
@@ -218,5 +231,5 @@ def coverage_table(group: Group) -> Table:
         rows.append([Cell(agent), *(Cell(str(n) if n else NOTHING) for n in (*counts.values(), missing))])
         data.append({"suite": group.suite, "steps": group.steps, "agent": agent, **counts, "missing": missing})
     header = ["agent", *states, "missing"]
-    notes = [f"{len(group.envs)} environments, {len(group.seeds)} seeds"]
+    notes = [f"{counted(len(group.envs), 'environment')}, {counted(len(group.seeds), 'seed')}"]
     return Table(f"runs_{group.slug}", f"Runs, {group.title}", header, rows, data, notes)

@@ -84,6 +84,11 @@ class Group:
     def seeds(self) -> list[int]:
         return sorted({r.seed for r in self.records})
 
+    @property
+    def has_many(self) -> bool:
+        """Whether there is something to aggregate: more than one environment or seed."""
+        return len(self.envs) > 1 or len(self.seeds) > 1
+
     @cached_property
     def _by_place(self) -> dict[tuple[str, str, int], Record]:
         return {(r.agent, r.env, r.seed): r for r in self.records}

@@ -130,7 +130,7 @@ def number(value: float) -> str:
     """Short enough for a table: 0.12, 37.21, 1,257."""
     if not math.isfinite(value):
         return NOTHING
-    return f"{value:,.{_digits(value)}f}"
+    return f"{value:z,.{_digits(value)}f}"
 
 
 def _digits(value: float) -> int:
@@ -142,7 +142,7 @@ def spread(mean: float, std: float) -> str:
 
 
 def signed(value: float) -> str:
-    return ("+" if value > 0 else "") + number(value)
+    return ("+" if value > 0 and float(f"{value:.2f}") else "") + number(value)
 
 
 def between(value: float, low: float, high: float) -> str:
@@ -151,4 +151,4 @@ def between(value: float, low: float, high: float) -> str:
         return number(value)
     largest = max(abs(value), abs(low), abs(high))
     digits = 3 if largest < 1 else _digits(largest)
-    return f"{value:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
+    return f"{value:z,.{digits}f} [{low:z,.{digits}f}, {high:z,.{digits}f}]"

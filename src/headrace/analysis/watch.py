@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +31,7 @@ def run(words: argparse.Namespace) -> int:
     if not 0.2 <= words.every <= 3600:
         raise BadSetting(f"--every must be from 0.2 to 3600 seconds, got {words.every:g}")
     with Server(Path(words.runs), whole("port", words.port, 0, 65535), words.every) as server:
+        _listen_to_signals()
         try:
             text = f"{server.address} shows {words.runs}; Ctrl-C ends it"
             print(json.dumps({"address": server.address}) if words.json else text, flush=True)
@@ -36,3 +39,10 @@ def run(words: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print()
     return 0
+
+
+def _listen_to_signals() -> None:
+    """Ctrl-C and a request to terminate end the server, also where a shell has told the process to ignore them."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)

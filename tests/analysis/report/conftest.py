@@ -41,7 +41,7 @@ def browser() -> Iterator[Any]:
 def runs(tmp_path_factory: pytest.TempPathFactory, finished_compiled: Trained) -> Path:
     """Real runs (one trained here, three records of an H200) and synthetic ones of all nine variants. Do not change."""
     out = tmp_path_factory.mktemp("store") / "runs"
-    store(out / "paper", VARIANTS, GAMES, range(3))
+    store(out / "paper", (*VARIANTS, "qrc+curl"), GAMES, range(3))
     shutil.copytree(finished_compiled.path, out / finished_compiled.path.name)
     for record in sorted(RESULTS.glob("qrc_minatar-breakout_seed*"))[:3]:
         shutil.copytree(record, out / "records" / record.name)

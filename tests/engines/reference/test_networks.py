@@ -13,13 +13,14 @@ from headrace.engines.reference.networks import (
     Layout,
     activate,
     convolve,
+    dense_in,
     imagine,
     init_params,
     layer_norm,
     layout_of,
-    project,
     q_values,
     sparse,
+    unroll,
 )
 from tests.engines.reference import oracle
 from tests.engines.reference.support import (
@@ -203,6 +204,16 @@ def test_dynamics_are_those_of_an_independent_implementation(network):
         np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
 
 
-def test_spr_sees_the_linear_output_of_the_projection():
+def test_a_dense_layer_is_linear_as_spr_sees_the_projection():
     layer = {"w": jnp.array([[1.0, -1.0], [2.0, 0.0]]), "b": jnp.array([0.5, -3.0])}
-    assert project([layer], jnp.array([[3.0], [4.0]])).tolist() == [11.5, -6.0]
+    assert dense_in(Mlp(), layer, jnp.array([[3.0, 4.0]])).tolist() == [[11.5, -6.0]]
+
+
+def test_unrolling_imagines_one_latent_after_the_other():
+    network = Mlp((2,), 2)
+    layers = [{"w": jnp.array([[1.0, 0.5], [0.0, 2.0], [3.0, -1.0]]), "b": jnp.zeros(2)} for _ in range(1)]
+    layers.append({"w": jnp.array([[1.0, -1.0], [0.5, 2.0]]), "b": jnp.array([0.1, 0.0])})
+    z, actions = jnp.array([0.3, -0.7]), jnp.array([[1.0], [0.0]])
+    once = imagine(network, layers, z, actions[0])
+    twice = imagine(network, layers, once, actions[1])
+    assert unroll(network, layers, z, actions).tolist() == [once.tolist(), twice.tolist()]

@@ -15,16 +15,16 @@ from headrace.analysis.paper import Value
 
 
 def aggregates(environment_means: Sequence[float] | np.ndarray) -> dict[str, Value]:
-    """`mean`, `median` and `iqm` as the paper computes them; nothing where an environment has no mean yet."""
+    """`mean`, `median` and `iqm` as the paper computes them; nothing where an environment has no mean yet.
+
+    Of two environments neither lies between the quartiles, so that they have no `iqm`.
+    """
     means = np.asarray(environment_means, np.float64)
     if not len(means) or np.isnan(means).any():
         return {}
     spread, middle = float(means.std()), between_quartiles(means)
-    return {
-        "mean": Value(float(means.mean()), spread),
-        "median": Value(float(np.median(means)), spread),
-        "iqm": Value(float(middle.mean()), float(middle.std())),
-    }
+    found = {"mean": Value(float(means.mean()), spread), "median": Value(float(np.median(means)), spread)}
+    return found | ({"iqm": Value(float(middle.mean()), float(middle.std()))} if len(middle) else {})
 
 
 def between_quartiles(values: np.ndarray) -> np.ndarray:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.analysis.records import Found, find_runs
+from headrace.analysis.records import find_runs, is_report
 from headrace.analysis.report import videos
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
 from headrace.analysis.report.once import read_once
-from headrace.analysis.report.page import GENERATOR
 from headrace.analysis.report.parts import Memory
 from headrace.analysis.report.site import Site, require_runs
 from headrace.errors import HeadraceError
@@ -33,7 +31,7 @@ def write_report(runs: str | Path, out: str | Path, video_count: int = 0, say: S
     """Makes the report on all runs below a folder and puts it in place of an earlier one."""
     root, out = Path(runs), Path(out)
     _require_report_or_nothing(out)
-    found = _without_own(read_once(find_runs(root)), root, out)
+    found = read_once(find_runs(root))
     require_runs(root, found)
     context = Context(root, found)
     made, notices = _play(context, video_count, say)
@@ -49,22 +47,6 @@ def write_report(runs: str | Path, out: str | Path, video_count: int = 0, say: S
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return Written(out / "index.html", len(found.records), count, [*found.notices(), *notices])
-
-
-def _without_own(found: Found, root: Path, out: Path) -> Found:
-    """The same where an earlier report lies among the runs: its files are nothing that a reader must be told of."""
-    inside = out.resolve().is_relative_to(root.resolve()) and is_report(out)
-    own = sum(path.is_file() for path in out.rglob("*")) if inside else 0
-    return replace(found, foreign=max(0, found.foreign - own))
-
-
-def is_report(folder: Path) -> bool:
-    """Whether a folder holds a report of ours, which may be replaced."""
-    try:
-        with (folder / "index.html").open(errors="replace") as page:
-            return GENERATOR in page.read(500)
-    except OSError:
-        return False
 
 
 def _require_report_or_nothing(out: Path) -> None:

@@ -11,12 +11,11 @@ from importlib.resources import files
 from typing import Any
 
 from headrace.agents import VARIANTS
+from headrace.analysis.records import REPORT_MARK
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.report.parts import Body, Part
 from headrace.analysis.report.shades import agent_styles, dash_of
-
-GENERATOR = '<meta name="generator" content="headrace report">'
 
 
 @cache
@@ -51,7 +50,7 @@ def page(context: Context, parts: Sequence[tuple[Part, Body]], data: Mapping[str
     look = style(context.agents)
     head = [
         Html('<meta charset="utf-8">'),
-        Html(GENERATOR),
+        Html(REPORT_MARK),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         tag("meta", http_equiv="Content-Security-Policy", content=policy(look)),
         tag("title", title),
@@ -112,10 +111,6 @@ def _switches(context: Context) -> Html:
     chips = [_chip(context, number) for number in numbers]
     about = "switch agents on and off in every chart; a double click shows one alone"
     return tag("div", buttons, chips, class_="strip agents", role="group", aria_label=about, title=about)
-
-
-def _switch(word: str, which: Sequence[int]) -> Html:
-    return tag("button", word, type="button", class_="small", data_switch=" ".join(map(str, which)))
 
 
 def _chip(context: Context, number: int) -> Html:

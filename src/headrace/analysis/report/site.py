@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from headrace.analysis.records import Found, Record
+from headrace.analysis.records import Found, Record, counted
 from headrace.analysis.report import page
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
@@ -103,7 +103,7 @@ class Site:
     def _about(self) -> str:
         count, groups = len(self.context.found.records), self.context.groups
         what = "; ".join(group.title for group in groups[:4]) + (" and more" if len(groups) > 4 else "")
-        return f"{count:,} runs ({what}), as of {self.made:%Y-%m-%d %H:%M} UTC."
+        return f"{counted(count, 'run')} ({what}), as of {self.made:%Y-%m-%d %H:%M} UTC."
 
 
 def as_script(part: dict[str, Any]) -> bytes:
@@ -116,6 +116,7 @@ def require_runs(root: Path, found: Found) -> None:
     if found.records:
         return
     reasons = [f"{p.path.name}: {p.why}" for p in found.problems[:3]]
-    foreign = f"{found.foreign:,} files that belong to no run" if found.foreign else "nothing"
+    belongs = "belongs" if found.foreign == 1 else "belong"
+    foreign = f"{counted(found.foreign, 'file')} that {belongs} to no run" if found.foreign else "nothing"
     seen = "; ".join(reasons) or foreign
     raise HeadraceError(f"{root} holds no run that can be read (there is {seen}). `headrace train` makes one.")

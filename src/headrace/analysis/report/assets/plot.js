@@ -40,7 +40,7 @@ const Plot = (() => {
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= wanted * 0.999);
     const found = [];
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(+(i * step).toPrecision(12));
-    return found;
+    return found.length < 2 && count < 16 ? ticks(low, high, Math.max(2, 2 * count)) : found;
   }
 
   function range(values, axis) {

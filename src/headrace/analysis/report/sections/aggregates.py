@@ -17,9 +17,9 @@ from headrace.analysis.report.html import tag
 from headrace.analysis.report.parts import Body, Part, panel, panels, together
 from headrace.analysis.report.sections.results import standing
 from headrace.analysis.report.tables import own, table_body
-from headrace.analysis.score_tables import METRIC_TITLES, comparison_table, formula_table, interval_table
+from headrace.analysis.score_tables import METRIC_TITLES, comparison_table, formula_table, interval_table, metrics_in
 from headrace.analysis.scores import Group
-from headrace.analysis.stats import AGGREGATES, profile
+from headrace.analysis.stats import profile
 from headrace.analysis.table import Table
 
 SEED = 0  # of the bootstraps: the same runs give the same page
@@ -39,13 +39,14 @@ def aggregates(context: Context) -> list[Part]:
             partial(_body, context, group),
         )
         for group in context.groups
+        if group.has_many
     ]
 
 
 def _body(context: Context, group: Group) -> Body:
     unit = even_unit(group.suite)
     table = interval_table([group], np.random.default_rng(SEED))
-    shown = [_dots(context, group, metric, unit, table.data) for metric in AGGREGATES]
+    shown = [_dots(context, group, metric, unit, table.data) for metric in metrics_in(unit)]
     about = Body(tag("p", ABOUT.format(unit=unit.label), class_="soft"))
     return together(
         about,

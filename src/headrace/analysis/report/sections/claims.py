@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from headrace.analysis.claims import FAILS, HOLDS, UNKNOWN, Judgement, claims_table, judge
+from headrace.analysis.claims import FAILS, HOLDS, UNKNOWN, Judgement, claims_table, judge, spoken_of
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Part, links, together
@@ -30,6 +30,7 @@ def claims(context: Context) -> list[Part]:
             partial(_body, group),
         )
         for group in context.groups
+        if spoken_of(group)
     ]
 
 

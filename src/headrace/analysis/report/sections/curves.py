@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from headrace.analysis.curves import Curve, env_curves, grid, suite_curves
+from headrace.analysis.curves import SHORT_RUNS, Curve, env_curves, grid, suite_curves
 from headrace.analysis.paper import Paper, even_unit, paper_unit
 from headrace.analysis.report import charts
 from headrace.analysis.report.charts import Chart, lines, series
@@ -34,7 +34,8 @@ def learning_curves(context: Context) -> list[Part]:
 
 def _body(context: Context, group: Group) -> Body:
     found = env_curves(group, "return", np.random.default_rng(SEED))
-    about = Body(tag("p", _about(group), class_="soft"))
+    is_short = any(curve.short for by_agent in found.values() for curve in by_agent.values())
+    about = Body(tag("p", _about(group), f" {SHORT_RUNS}" if is_short else "", class_="soft"))
     shown = [_panel(context, group, env, found[env]) for env in group.envs]
     return together(about, panels(*_whole(context, group), *shown))
 
@@ -52,13 +53,15 @@ def _whole(context: Context, group: Group) -> list[Body]:
 
 def _series(context: Context, found: Mapping[str, Curve]) -> list[Chart]:
     return [
-        series(context.number(agent), f"{agent} ({curve.runs} runs)", curve.mean, curve.low, curve.high)
+        series(context.number(agent), f"{agent} ({curve.counted})", curve.mean, curve.low, curve.high)
         for agent, curve in found.items()
     ]
 
 
 def _about(group: Group) -> str:
     marks = " A hollow diamond at the right edge is the paper's score at this budget." if _has_marks(group) else ""
+    if len(group.seeds) == 1:
+        return f"One seed, so there is no interval.{marks}"
     return f"Mean over up to {len(group.seeds)} seeds; the band is its 95% bootstrap interval.{marks}"
 
 

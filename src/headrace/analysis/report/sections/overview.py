@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.records import STATES, Record, finite_or_nan
+from headrace.analysis.records import STATES, Record, counted, finite_or_nan
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Part, together
@@ -134,7 +134,8 @@ def _coverage(context: Context, group: Group) -> Body:
         for agent in group.agents
     ]
     files = table_files(coverage_table(group))
-    return Body(framed(f"{group.title}: finished runs of {len(group.seeds)} seeds", heads, rows, files), {}, files)
+    title = f"{group.title}: finished runs of {counted(len(group.seeds), 'seed')}"
+    return Body(framed(title, heads, rows, files), {}, files)
 
 
 def _head(name: str, kind: str | None = None) -> Html:

@@ -59,7 +59,7 @@ def _body(context: Context, group: Group) -> Body:
 def _cosines(context: Context, group: Group) -> Body:
     drawn = [_cosine(context, group, column) for column in COSINES]
     if not any(chart.charts for chart in drawn):
-        return Body(tag("p", "No agent here has an auxiliary, so there is no cosine to show.", class_="note"))
+        return Body(Html(""))  # no agent here has an auxiliary
     return together(heading("RL and auxiliary updates", COSINE_ABOUT), panels(*drawn))
 
 
@@ -68,7 +68,7 @@ def _cosine(context: Context, group: Group, column: str) -> Body:
     if not found:
         return Body(Html(""))
     what = quantity(column)
-    drawn = [series(context.number(a), f"{a} ({c.runs} runs)", c.mean, c.low, c.high) for a, c in found.items()]
+    drawn = [series(context.number(a), f"{a} ({c.counted})", c.mean, c.low, c.high) for a, c in found.items()]
     x, y = {**charts.STEPS, "max": group.steps}, charts.axis("cosine", what.unit)
     title = f"{what.label[0].upper()}{what.label[1:]}"
     return panel(f"{column}-{group.slug}", lines(title, x, y, drawn, grid(group.steps)))
