@@ -48,7 +48,6 @@ def test_the_reference_engine_has_the_compiled_game_and_the_original_one() -> No
     ("packages", "why"),
     [
         (("numba",), "the fast engine needs numba: pip install numba"),
-        (("numba", "scipy"), "the fast engine needs numba and scipy: pip install numba scipy"),
         (("minatar",), "minatar/breakout on the host needs the minatar package: pip install 'headrace[minatar]'"),
     ],
 )

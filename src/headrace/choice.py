@@ -17,7 +17,7 @@ from headrace.envs.base import EnvSpec
 from headrace.envs.registry import FORMS, Environment
 from headrace.errors import BadSetting, HeadraceError, unknown
 
-NEEDED = {"fast": ("numba", "scipy"), "reference": ("jax",)}  # packages, beside NumPy
+NEEDED = {"fast": ("numba",), "reference": ("jax",)}  # packages, beside NumPy
 ENGINES = tuple(NEEDED)
 
 

@@ -158,7 +158,7 @@ def test_good_runs_among_bad_ones_are_reported_with_a_word_on_the_bad(small, tmp
     said = capsys.readouterr()
     assert json.loads(said.out)["runs"] == 4
     page = (tmp_path / "report" / "index.html").read_text()
-    for word in ("has no manifest.json", "is not a run", "1 files that belong to no run", "not rows of numbers"):
+    for word in ("has no manifest.json", "is not a run", "1 file that belongs to no run", "not rows of numbers"):
         assert word in said.err
         assert word.replace("'", "&#x27;") in page
 
