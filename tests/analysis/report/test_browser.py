@@ -87,7 +87,7 @@ def test_values_can_be_read_by_pointer_and_by_keys(browser, report):
         chart = found.page.locator("[data-chart='curve-minatar_5M-minatar/breakout']")
         chart.scroll_into_view_if_needed()
         chart.locator("svg").hover(position={"x": 100, "y": 100})  # where all runs have got to
-        assert chart.locator(".tip-row").count() == len(VARIANTS)
+        assert chart.locator(".tip-row").count() == len(VARIANTS) + 1, "and CURL"
         found.page.mouse.move(0, 0)
         assert chart.locator(".tip").is_hidden()
         chart.locator("svg").focus()

@@ -19,6 +19,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 
 
 def run(words: argparse.Namespace) -> int:
+    from headrace.analysis.records import counted
     from headrace.analysis.report.folder import write_report
     from headrace.run import whole
 
@@ -29,5 +30,5 @@ def run(words: argparse.Namespace) -> int:
     if words.json:
         print(json.dumps({**written._asdict(), "page": str(written.page)}, indent=2))
     else:
-        print(f"{written.page}: {written.runs:,} runs, {written.files:,} files")
+        print(f"{written.page}: {counted(written.runs, 'run')}, {counted(written.files, 'file')}")
     return 0
