@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import jax
@@ -11,6 +12,10 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from headrace.training import Trained
 from tests.small_runs import WAYS, Command, small_train
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As a shell starts what runs in its background. Processes that tests start would inherit it, and not hear Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
