@@ -30,6 +30,7 @@ from tests.small_runs import (
 )
 
 STEPS, EVERY = 4200, 100  # steps of a run and between its checkpoints
+LONGER = {"compiled": 1, "host": 1, "fast": 20}  # times as many where a step is over before anybody could interrupt it
 KILLS = {"compiled": 8, "host": 6, "fast": 8}  # by the way to compute it
 PATIENCE = 240.0  # seconds; a busy machine may be slow
 
@@ -41,7 +42,7 @@ class Kill(NamedTuple):
 
 
 def run_folder(out: Path, way: str) -> Path:
-    return out / make_run(VARIANT, GAME, steps=STEPS, settings=SETTINGS, **WAYS[way]).name
+    return out / make_run(VARIANT, GAME, steps=STEPS * LONGER[way], settings=SETTINGS, **WAYS[way]).name
 
 
 def wait_for(process: subprocess.Popen[str], happened: Callable[[], bool], pause: float = 0.002) -> None:
@@ -87,19 +88,20 @@ def killed(process: subprocess.Popen[str], folder: Path, target: int, delay: flo
 def test_a_run_killed_over_and_over_equals_one_left_alone(
     way: str, command: Command, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    words = ["--engine", WAYS[way]["engine"], "--form", WAYS[way]["form"], "--checkpoint-every", str(EVERY)]
-    assert command(*small_words(tmp_path / "alone", *words, steps=STEPS)).returncode == 0
+    steps, every = STEPS * LONGER[way], EVERY * LONGER[way]
+    words = ["--engine", WAYS[way]["engine"], "--form", WAYS[way]["form"], "--checkpoint-every", str(every)]
+    assert command(*small_words(tmp_path / "alone", *words, steps=steps)).returncode == 0
 
     moments = random.Random(f"kill {way}")
-    targets = sorted(moments.sample(range(EVERY, STEPS - 5 * EVERY), KILLS[way]))
+    targets = sorted(moments.sample(range(every, steps - 5 * every), KILLS[way]))
     folder, kills = run_folder(tmp_path / "killed", way), []
     for number, target in enumerate(targets):
-        process = command.start(*small_words(tmp_path / "killed", *words, steps=STEPS))
+        process = command.start(*small_words(tmp_path / "killed", *words, steps=steps))
         kills.append(killed(process, folder, target, None if number % 3 == 2 else moments.random()))
-    last = command(*small_words(tmp_path / "killed", *words, steps=STEPS))
+    last = command(*small_words(tmp_path / "killed", *words, steps=steps))
 
     assert last.returncode == 0
-    assert f"finished {STEPS:,} steps" in last.stdout
+    assert f"finished {steps:,} steps" in last.stdout
     assert f"continuing from step {kills[-1].step:,}" in last.stderr
     record_property("kills", [tuple(kill) for kill in kills])
     writing = sum(kill.writing for kill in kills)
