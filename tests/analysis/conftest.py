@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +17,23 @@ import pytest
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import Group, groups
 from tests.analysis.synthetic import store
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium without a window. Where it is missing its tests are skipped, or fail where it was promised."""
+    if CHROMIUM is None:
+        why = "no Chromium on this machine, so the page was not opened: apt-get install chromium"
+        (pytest.fail if os.environ.get("HEADRACE_NEEDS_BROWSER") else pytest.skip)(why)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        sandbox = [] if os.geteuid() else ["--no-sandbox"]
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

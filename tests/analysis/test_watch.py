@@ -22,7 +22,6 @@ from headrace.analysis.report.server import HOST, Server
 from headrace.cli import main
 from headrace.errors import HeadraceError
 from headrace.run import make_run
-from tests.analysis.report.conftest import browser  # noqa: F401 - a fixture
 from tests.analysis.report.opened import opened
 from tests.analysis.synthetic import store, write_run
 
@@ -245,7 +244,7 @@ def test_a_part_is_kept_while_its_inputs_are_the_same():
     assert len(made) == memory.made == 3
 
 
-def test_a_page_in_a_browser_renews_itself_and_keeps_its_switches(server, runs, browser):  # noqa: F811
+def test_a_page_in_a_browser_renews_itself_and_keeps_its_switches(server, runs, browser):
     going = write_run(runs, make_run("qrc", GAME, seed=9, steps=5e6), 3.0, status="running", share=0.2)
     with opened(browser, server.address) as found:
         page = found.page

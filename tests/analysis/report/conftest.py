@@ -1,12 +1,9 @@
-"""A report on real and synthetic runs, and a browser to open it with."""
+"""A report on real and synthetic runs."""
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,25 +13,9 @@ from headrace.run import make_run
 from headrace.training import Trained
 from tests.analysis.synthetic import store, write_run
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 RESULTS = Path(__file__).parents[3] / "results" / "minatar_1m"
 GAMES = ("minatar/breakout", "minatar/freeway")
 EVIL = '<img src=x onerror="window.broken=1"></script><script>window.broken=1</script>'
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium without a window. Where it is missing its tests are skipped, or fail where it was promised."""
-    if CHROMIUM is None:
-        why = "no Chromium on this machine, so the page was not opened: apt-get install chromium"
-        (pytest.fail if os.environ.get("HEADRACE_NEEDS_BROWSER") else pytest.skip)(why)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        sandbox = [] if os.geteuid() else ["--no-sandbox"]
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")
