@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from headrace.progress import Progress, Silent
 from headrace.run import Run, whole
 from headrace.store import RunFolder, RunWriter
 from headrace.training import LOG_EVERY, RECENT, Pace, Speed, details_of, final_arrays, stop_requests
+
+if TYPE_CHECKING:
+    from headrace.engines.reference.fleet import Block
 
 STEP = "stream/agent/step"  # the array of a saved stream that counts its steps
 
@@ -124,6 +128,8 @@ class _FleetTraining:
         envs = [run.env.compiled() for run in runs]
         self.fleet = Fleet([run.agent for run in runs], envs, [run.seed for run in runs], self.steps)
         self.speed = Speed()
+        self._written: Future[None] = Future()  # of the last block
+        self._written.set_result(None)
 
     @property
     def live(self) -> list[_Member]:
@@ -134,8 +140,10 @@ class _FleetTraining:
         try:
             with stop_requests() as stopped:
                 self._start()
-                while self.fleet.step < self.steps and self.live and not stopped() and time.monotonic() < until:
-                    self._chunk()
+                with ThreadPoolExecutor(1) as beside:
+                    while self.fleet.step < self.steps and self.live and not stopped() and time.monotonic() < until:
+                        self._chunk(beside)
+                    self._written.result()
                 self._save()
                 return self._end()
         except Exception as error:
@@ -179,29 +187,36 @@ class _FleetTraining:
             if all((checkpoint.step if checkpoint else 0) == step for checkpoint in found.values()):
                 return step, {name: checkpoint.arrays for name, checkpoint in found.items() if checkpoint}
 
-    def _chunk(self) -> None:
+    def _chunk(self, beside: Executor) -> None:
+        """One block of steps. What it left is written while the next one runs, unless the streams must stand still."""
         step = self.fleet.step
-        n = min(LOG_EVERY - step % LOG_EVERY, self.pace.limit(step), self.steps - step)
-        episodes = self.fleet.run(n)
-        step = self.fleet.step
-        self.speed.reached(step)
-        for i, (quantity, at) in self.fleet.trouble().items():
+        block = self.fleet.run(min(LOG_EVERY - step % LOG_EVERY, self.pace.limit(step), self.steps - step))
+        self._written.result()
+        self._written = beside.submit(self._write, block)
+        kept, saved = snapshots.due(block.end, self.steps), self.pace.due(block.end)
+        if kept or saved:
+            self._written.result()
+        if kept:
+            self._keep_snapshots()
+        if saved:
+            self._save()
+
+    def _write(self, block: Block) -> None:
+        episodes, trouble = block.episodes(), block.trouble()
+        means = block.means() if block.end % LOG_EVERY == 0 else None
+        self.speed.reached(block.end)
+        for i, (quantity, at) in trouble.items():
             if not self.members[i].diverged:
                 self.members[i].freeze(quantity, at)
                 self.progress.notice(f"{self.members[i].run.name} diverged: {quantity} at step {at:,}")
-        means = self.fleet.report() if step % LOG_EVERY == 0 else None
         for i, member in enumerate(self.members):
             if member.diverged:
                 continue
             member.folder.append_episodes(episodes[i])
             member.recent.extend(e.episode_return for e in episodes[i])
             if means is not None:
-                member.log(step, means[i], self.speed)
-        if snapshots.due(step, self.steps):
-            self._keep_snapshots()
-        if self.pace.due(step):
-            self._save()
-        self.progress.show(self.members[0].run, step, self.speed.rate, self._mean_return())
+                member.log(block.end, means[i], self.speed)
+        self.progress.show(self.members[0].run, block.end, self.speed.rate, self._mean_return())
 
     def _mean_return(self) -> float:
         found = [np.mean(m.recent) for m in self.live if m.recent]

@@ -177,7 +177,7 @@ def assert_like_alone(variant: str, games: str, compared: str, *settings: str) -
     runs = sorted(grid(variant, games, seeds=[0], steps=1e6, settings=settings), key=lambda run: run.env.name)
     fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * len(runs), 1_000_000)
     fleet.begin()
-    episodes, early = fleet.run(200), fleet.save()
+    episodes, early = fleet.run(200).episodes(), fleet.save()
     fleet.run(800)
     late = fleet.save()
     for i, run in enumerate(runs):

@@ -20,7 +20,7 @@ def test_a_fleet_of_two_games_gives_the_episodes_of_its_streams_alone() -> None:
     deep, worm = (environment(f"octax/{game}").compiled() for game in ("deep", "worm"))
     fleet = Fleet([AGENT] * 3, [deep, deep, worm], [0, 1, 0], 100)
     fleet.begin()
-    together = fleet.run(STEPS)
+    together = fleet.run(STEPS).episodes()
     assert any(together)
     saved = fleet.save()
     for row, (env, seed) in enumerate(((deep, 0), (deep, 1), (worm, 0))):

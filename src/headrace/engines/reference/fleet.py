@@ -54,6 +54,39 @@ class Group:
         return jax.eval_shape(functools.partial(start_stream, self.layout, self.env), one)
 
 
+class Block:
+    """What some steps of all streams left for the host. Asking waits until the steps are taken."""
+
+    def __init__(self, start: int, steps: int, log: Log, tally: Tally) -> None:
+        self.start, self.steps, self._log, self._on_device = start, steps, log, tally
+
+    @property
+    def end(self) -> int:
+        return self.start + self.steps
+
+    @functools.cached_property
+    def tally(self) -> Tally:
+        return jax.device_get(self._on_device)
+
+    def episodes(self) -> list[list[Episode]]:
+        """The episodes that ended, stream by stream."""
+        ended, returns, lengths = (np.asarray(x)[: self.steps] for x in self._log)
+        found: list[list[Episode]] = [[] for _ in range(ended.shape[1])]
+        for i, stream in zip(*np.nonzero(ended), strict=True):
+            found[stream].append(Episode(self.start + int(i) + 1, float(returns[i, stream]), int(lengths[i, stream])))
+        return found
+
+    def means(self) -> list[dict[str, float]]:
+        """Means since the last multiple of 1,000 steps before this block's end, stream by stream."""
+        columns = means(self.tally)
+        return [dict(zip(columns, row, strict=True)) for row in np.stack(list(columns.values()), axis=-1).tolist()]
+
+    def trouble(self) -> dict[int, tuple[str, int]]:
+        """The streams in which a quantity was not finite: which one, and at which step."""
+        at, quantity = self.tally.bad_step, self.tally.bad_quantity
+        return {int(i): (quantities(self.tally)[quantity[i]], int(at[i])) for i in np.flatnonzero(at >= 0)}
+
+
 class Fleet:
     """Streams that advance together. Streams of one game must stand next to each other."""
 
@@ -68,29 +101,22 @@ class Fleet:
         self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
         self._block = jax.jit(self._advance_block, donate_argnums=(1, 2), compiler_options=_on_card(_UNROLLED))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
-
-    @property
-    def step(self) -> int:
-        return int(self._begun()[1].agent.step[0])
+        self.step = 0
 
     def begin(self) -> None:
         """Every stream as it would begin alone, with room for the largest game."""
         started = [jax.jit(group.start)(group.settings) for group in self.groups]
         padded = [self._with_room(state) for _, state in started]
         state = jax.tree.map(lambda *xs: jnp.concatenate(xs), *padded)
-        self._states = tuple(env_state for env_state, _ in started), state
+        self._states, self.step = (tuple(env_state for env_state, _ in started), state), 0
 
-    def run(self, n: int) -> list[list[Episode]]:
-        """Takes n <= 1,000 steps in every stream; returns the episodes that ended, stream by stream."""
-        before = self.step
+    def run(self, n: int) -> Block:
+        """Begins n <= 1,000 steps in every stream. Their outcome is read from the block, while the next one may run."""
         program, arguments = self.program(n)
-        env_states, state, log = program(*arguments)
+        env_states, state, log, tally = program(*arguments)
         self._states = env_states, state
-        ended, returns, lengths = (np.asarray(x) for x in log)
-        found: list[list[Episode]] = [[] for _ in range(self.size)]
-        for i, stream in zip(*np.nonzero(ended[:n]), strict=True):
-            found[stream].append(Episode(before + int(i) + 1, float(returns[i, stream]), int(lengths[i, stream])))
-        return found
+        self.step += n
+        return Block(self.step - n, n, log, tally)
 
     def program(self, n: int) -> tuple[Any, tuple[Any, ...]]:
         """The compiled loop that takes n steps, and its arguments.
@@ -101,23 +127,6 @@ class Fleet:
         if n == BUFFER and jax.default_backend() == "gpu":
             return self._block, (self.settings, *self._begun())
         return self._some, (self.settings, *self._begun(), n)
-
-    def report(self) -> list[dict[str, float]]:
-        """Means since the last report, stream by stream."""
-        env_states, state = self._begun()
-        tally: Tally = jax.device_get(state.tally)
-        cleared = jax.tree.map(jnp.zeros_like, state.tally)._replace(
-            bad_step=state.tally.bad_step, bad_quantity=state.tally.bad_quantity
-        )
-        self._states = env_states, state._replace(tally=cleared)
-        columns = means(tally)
-        return [dict(zip(columns, row, strict=True)) for row in np.stack(list(columns.values()), axis=-1).tolist()]
-
-    def trouble(self) -> dict[int, tuple[str, int]]:
-        """The streams in which a quantity was not finite: which one, and at which step."""
-        tally = self._begun()[1].tally
-        at, quantity = jax.device_get((tally.bad_step, tally.bad_quantity))
-        return {int(i): (quantities(tally)[quantity[i]], int(at[i])) for i in np.flatnonzero(at >= 0)}
 
     def save(self) -> list[dict[str, np.ndarray]]:
         """Each stream as it would have saved itself alone."""
@@ -139,6 +148,7 @@ class Fleet:
             env_states.append(_stack([from_named_arrays("env", env_template, arrays) for arrays in mine]))
             states.append(self._with_room(_stack([from_named_arrays("stream", template, a) for a in mine])))
         self._states = tuple(env_states), jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
+        self.step = int(self._states[1].agent.step[0])
 
     def _begun(self) -> tuple[tuple[Tree, ...], StreamState]:
         if self._states is None:
@@ -154,12 +164,12 @@ class Fleet:
 
     def _advance_block(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
-    ) -> tuple[tuple[Tree, ...], StreamState, Log]:
+    ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
         return self._advance_all(settings, env_states, state, BUFFER)
 
     def _advance_all(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
-    ) -> tuple[tuple[Tree, ...], StreamState, Log]:
+    ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
         choose = jax.vmap(chosen)
 
         def one(i: Any, carry: tuple[Any, StreamState, Log]) -> tuple[Any, StreamState, Log]:
@@ -175,7 +185,14 @@ class Fleet:
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
         env_states, state, log = jax.lax.fori_loop(0, n, one, (env_states, state, log))
-        return env_states, choose(settings, self.layout, state), log
+        state = choose(settings, self.layout, state)
+        return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
+
+
+def _renewed(tally: Tally, step: jax.Array) -> Tally:
+    """Sums begin anew at every multiple of 1,000 steps."""
+    begun = jax.tree.map(lambda x: jnp.where(step % BUFFER == 0, jnp.zeros_like(x), x), tally)
+    return begun._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
 
 
 # Lets the compiler take two steps of the loop at a time, so that what one leaves need not be copied to where the next
