@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -14,7 +16,7 @@ from headrace.agents import agent_named
 from headrace.bench.cost import Cost, cost_of
 from headrace.bench.kernels import compiled_operations, count_kernels, program_text
 from headrace.bench.peaks import operand_bytes
-from headrace.engines.reference.fleet import Fleet
+from headrace.engines.reference.fleet import Block, Fleet
 from headrace.envs.registry import environment, names
 from headrace.errors import BadSetting
 
@@ -50,9 +52,9 @@ def _measured(fleet: Fleet, costs: Sequence[Cost], seconds: float) -> dict[str, 
     block = BLOCK.get(jax.default_backend(), TRAINING_BLOCK)
     began = time.perf_counter()
     fleet.begin()
-    _ = fleet.step  # waits for the device
+    jax.block_until_ready(fleet.program(block)[1])
     begin_s = time.perf_counter() - began
-    first = _block(fleet, block)
+    first = _read(fleet.run(block)) - began - begin_s
     times = _repeated(fleet, block, seconds)
     step_s = statistics.median(times) / block
     operations = compiled_operations(program_text(fleet, block))
@@ -81,20 +83,22 @@ def _measured(fleet: Fleet, costs: Sequence[Cost], seconds: float) -> dict[str, 
     }
 
 
-def _block(fleet: Fleet, steps: int) -> float:
-    """Seconds of so many steps and of what training asks for after them: episodes, metrics, whether all is finite."""
+def _repeated(fleet: Fleet, steps: int, seconds: float) -> list[float]:
+    """Seconds from the end of one block to that of the next, each being read while the next runs, as in training."""
     began = time.perf_counter()
-    fleet.run(steps)
-    fleet.report()
-    fleet.trouble()
-    return time.perf_counter() - began
+    with ThreadPoolExecutor(1) as beside:
+        read, ends = beside.submit(_read, fleet.run(steps)), [began]
+        while len(ends) <= 3 or (ends[-1] - began < seconds and len(ends) <= MOST_BLOCKS):
+            block = fleet.run(steps)
+            ends.append(read.result())
+            read = beside.submit(_read, block)
+    return [end - before for before, end in pairwise(ends)]
 
 
-def _repeated(fleet: Fleet, block: int, seconds: float) -> list[float]:
-    times = [_block(fleet, block) for _ in range(3)]
-    while sum(times) < seconds and len(times) < MOST_BLOCKS:
-        times.append(_block(fleet, block))
-    return times
+def _read(block: Block) -> float:
+    """When all was known that training asks for after a block: episodes, metrics, whether all is finite."""
+    block.episodes(), block.means(), block.trouble()
+    return time.perf_counter()
 
 
 def copy_bandwidth(floats: int) -> float:

@@ -26,7 +26,7 @@ def count_kernels(fleet: Any, steps: int, operations: dict[str, int]) -> Kernels
         return Kernels(None, None, "not counted, because this is a CPU")
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
-            fleet.run(steps)
+            fleet.run(steps).episodes()  # waits for the device
         found = list(_device_events(Path(folder)))
     if not found:
         copies = operations.get("copy", 0)
