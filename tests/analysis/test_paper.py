@@ -99,6 +99,16 @@ def test_human_normalised_by_hand():
     assert human_normalised("atari/no_such_game", 1.0) != human_normalised("atari/no_such_game", 1.0)
 
 
+def test_the_return_behind_a_score_by_hand():
+    """Pong: random -20.7, human 14.6; the paper's dqn is at 0.33 +- 0.30 of the way."""
+    mean, std = Paper.of("atari", 10_000_000).episode_return("atari/pong", "dqn")
+    assert (mean, std) == (pytest.approx(-20.7 + 0.33 * 35.3), pytest.approx(0.30 * 35.3))
+    assert Paper.of("minatar", 5_000_000).episode_return("minatar/breakout", "dqn") == Paper.of(
+        "minatar", 5_000_000
+    ).score("minatar/breakout", "dqn")
+    assert Paper.of("atari", 10_000_000).episode_return("atari/tetris", "dqn") is None
+
+
 def test_units_of_suites():
     assert paper_unit("atari") is UNITS["human"]
     assert paper_unit("minatar") is UNITS["score"]

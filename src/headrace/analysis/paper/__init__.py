@@ -72,6 +72,16 @@ class Paper:
     def score(self, env: str, agent: str) -> Value | None:
         return self.scores.get((key(env), agent))
 
+    def episode_return(self, env: str, agent: str) -> Value | None:
+        """The return that a score stands for: on Atari, that whose human-normalised score it is."""
+        score = self.score(env, agent)
+        if score is None or paper_unit(self.suite).name == "score":
+            return score
+        if key(env) not in _human_random():
+            return None
+        random, human = _human_random()[key(env)]
+        return Value(random + score.mean * (human - random), score.std * abs(human - random))
+
 
 @dataclass(frozen=True)
 class Unit:

@@ -110,7 +110,7 @@ const Plot = (() => {
       if (ys[i] === null) { pen = false; continue; }
       const x = xs[i].toFixed(1), y = ys[i].toFixed(1);
       drawn += pen ? (stairs ? `H${x}V${y}` : `L${x} ${y}`) : `M${x} ${y}`;
-      if (!pen && (i + 1 >= ys.length || ys[i + 1] === null)) drawn += "h.1"; // a lone point is a dot
+      if (!pen && (i + 1 >= ys.length || ys[i + 1] === null)) drawn += "m-2 0a2 2 0 1 0 4 0a2 2 0 1 0 -4 0"; // a lone point is a dot
       pen = true;
     }
     return drawn;

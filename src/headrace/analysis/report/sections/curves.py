@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from headrace.analysis.curves import SHORT_RUNS, Curve, env_curves, grid, suite_curves
-from headrace.analysis.paper import Paper, even_unit, paper_unit
+from headrace.analysis.paper import Paper, even_unit
 from headrace.analysis.report import charts
 from headrace.analysis.report.charts import Chart, lines, series
 from headrace.analysis.report.context import Context
@@ -59,30 +59,26 @@ def _series(context: Context, found: Mapping[str, Curve]) -> list[Chart]:
 
 
 def _about(group: Group) -> str:
-    marks = " A hollow diamond at the right edge is the paper's score at this budget." if _has_marks(group) else ""
+    marks = " A hollow diamond at the right edge is the paper's return at this budget." if group.paper().scores else ""
     if len(group.seeds) == 1:
         return f"One seed, so there is no interval.{marks}"
     return f"Mean over up to {len(group.seeds)} seeds; the band is its 95% bootstrap interval.{marks}"
 
 
-def _has_marks(group: Group) -> bool:
-    return bool(group.paper().scores) and paper_unit(group.suite).name == "score"
-
-
 def _panel(context: Context, group: Group, env: str, found: dict[str, Curve]) -> Body:
     steps = grid(group.steps)
-    marks = _marks(context, group.paper(), env, found) if _has_marks(group) else []
+    marks = _marks(context, group.paper(), env, found)
     chart = lines(env, {**charts.STEPS, "max": group.steps}, RETURN, _series(context, found), steps, marks=marks)
     return panel(f"curve-{group.slug}-{env}", chart)
 
 
 def _marks(context: Context, paper: Paper, env: str, found: dict[str, Curve]) -> list[Chart]:
-    known = [(agent, paper.score(env, agent)) for agent in found]
+    known = [(agent, paper.episode_return(env, agent)) for agent in found]
     return [
         {
             "agent": context.number(agent),
             "y": value.mean,
-            "label": f"{agent}: the paper's {value.mean:g} ± {value.std:g}",
+            "label": f"{agent}: the paper's {value.mean:.4g} ± {value.std:.3g}",
         }
         for agent, value in known
         if value
