@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 from headrace.agents import Conv, Mlp, agent_named
-from headrace.engines.reference import fleet, fused
-from headrace.engines.reference.fused import Fused, convolved, fused_where_it_fits, rows_times, unrolled, vector_times
+from headrace.engines.reference import fleet
+from headrace.engines.reference.fused import (
+    Fused,
+    convolved,
+    fused_where_it_fits,
+    programs,
+    rows_times,
+    unrolled,
+    vector_times,
+)
 from headrace.engines.reference.networks import Layer, activate, convolve, product, unroll
 from headrace.envs.registry import environment
 
@@ -21,7 +29,7 @@ STREAMS, ACTIONS = 2, 3
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(fused, "INTERPRET", True)
+    monkeypatch.setattr(programs, "INTERPRET", True)
     yield
     jax.clear_caches()  # programs made of interpreted kernels are of no use to others
 
