@@ -72,7 +72,7 @@ def _tiles(context: Context) -> Html:
         ("agents", f"{len(context.agents):,}", ""),
         ("environments", f"{len({record.env for record in records}):,}", ""),
         ("machine time", _time(sum(known)), f"of {len(known):,} runs" if len(known) < len(records) else ""),
-        ("median speed", _speed(records), "steps/s a run"),
+        ("speed of a run, median", _speed(records), "steps/s"),
     ]
     return tag("dl", [_tile(*tile) for tile in tiles], class_="tiles")
 
