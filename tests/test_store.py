@@ -139,6 +139,14 @@ def test_two_processes_never_write_one_run(tmp_path):
     RunFolder.open(path, {}, {}).close()
 
 
+def test_a_process_of_another_machine_is_named_with_it(tmp_path):
+    path = tmp_path / "run"
+    with RunFolder.open(path, {}, {}):
+        (path / "lock").write_text("77 faraway")
+        with pytest.raises(RunConflict, match=r"another process \(pid 77 on faraway\) is training the run"):
+            RunFolder.open(path, {}, {})
+
+
 def test_one_process_cannot_open_a_run_twice(tmp_path):
     with opened(tmp_path), pytest.raises(RunConflict, match=f"pid {os.getpid()}"):
         opened(tmp_path)

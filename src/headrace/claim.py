@@ -8,6 +8,7 @@ import glob
 import os
 import secrets
 import shutil
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -85,10 +86,10 @@ def claim(path: Path, name: str = LOCK, doing: str = "training the run in") -> I
         with lock:
             if not isinstance(error, BlockingIOError):
                 raise HeadraceError(f"cannot lock {path / name}: {error.strerror}") from error
-            raise RunConflict(f"another process (pid {_holder(lock)}) is {doing} {path}") from error
-    with suppress(OSError):  # the number is for a message only; a full disk may refuse it
+            raise RunConflict(f"another process ({_holder(lock)}) is {doing} {path}") from error
+    with suppress(OSError):  # for a message only; a full disk may refuse it
         os.ftruncate(lock.fileno(), 0)
-        os.write(lock.fileno(), str(os.getpid()).encode())
+        os.write(lock.fileno(), f"{os.getpid()} {socket.gethostname()}".encode())
     return lock
 
 
@@ -116,5 +117,7 @@ def is_held(path: Path, name: str = LOCK) -> bool:
 
 
 def _holder(lock: IO[str]) -> str:
+    """The number of the process, and the machine where that is another one: folders may lie on shared storage."""
     lock.seek(0)
-    return lock.read(20) or "unknown"
+    pid, _, host = lock.read(300).partition(" ")
+    return f"pid {pid or 'unknown'}" + (f" on {host}" if host not in ("", socket.gethostname()) else "")
