@@ -6,6 +6,7 @@ python experiments/pack.py runs records.tar.gz       writes an archive of one sm
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import sys
 import tarfile
@@ -18,18 +19,18 @@ KEPT = ("stream/agent/params/encoder/", "stream/obs_scale/")
 
 
 def rounded(path: Path) -> bytes:
-    """A table with every number to six significant digits."""
+    """A table with every number to six significant digits, compressed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     with path.open(newline="") as lines:
         for i, row in enumerate(csv.reader(lines)):
             writer.writerow(row if i == 0 else [f"{float(cell):.6g}" if "." in cell else cell for cell in row])
-    return out.getvalue().encode()
+    return gzip.compress(out.getvalue().encode(), mtime=0)
 
 
 def record(path: Path) -> dict[str, bytes]:
     folder = RunFolder.read(path)
-    files = {"manifest.json": (path / "manifest.json").read_bytes(), "metrics.csv": rounded(path / "metrics.csv")}
+    files = {"manifest.json": (path / "manifest.json").read_bytes(), "metrics.csv.gz": rounded(path / "metrics.csv")}
     if checkpoint := folder.latest():
         kept = {name: array for name, array in checkpoint.arrays.items() if name.startswith(KEPT)}
         files["latent.safetensors"] = safetensors_io.dumps(kept, {"step": str(checkpoint.step)})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import operator
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +18,7 @@ from headrace.errors import HeadraceError
 from headrace.files import descriptor, storage_errors, write_all
 
 BUFFER = 1 << 16  # characters held back before they are written
+PACKED = ".gz"  # behind the name of a table in a compact record
 
 Columns = dict[str, np.ndarray]
 
@@ -113,13 +116,30 @@ def whole_lines(path: Path, length: int) -> int:
         return file.read(length).rfind(b"\n") + 1
 
 
+def stored(path: Path) -> Path:
+    """The file that holds a table: its own, or the compressed one of a compact record."""
+    packed = path.with_name(path.name + PACKED)
+    return packed if not path.exists() and packed.exists() else path
+
+
+def content(path: Path) -> bytes:
+    """What a table holds; nothing where there is no such table."""
+    path = stored(path)
+    if not path.exists():
+        return b""
+    data = path.read_bytes()
+    try:
+        return gzip.decompress(data) if path.suffix == PACKED else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise HeadraceError(f"{path} is damaged: {error}") from error
+
+
 def read_table(path: Path, empty: Sequence[tuple[str, type]] = ()) -> Columns:
     """Each column as an array of int64 or float64; a last line still being written is left out.
 
     `empty` gives the columns and types of a table that has no rows yet.
     """
-    text = path.read_text(errors="replace") if path.exists() else ""
-    lines = text.split("\n")[:-1]
+    lines = content(path).decode(errors="replace").split("\n")[:-1]
     if len(lines) < 2:
         return {name: np.empty(0, kind) for name, kind in empty}
     names = lines[0].split(",")

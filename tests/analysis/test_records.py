@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -126,8 +127,20 @@ def damaged_table(path):
     (path / "metrics.csv").write_bytes(b"step,return\n1000,2.0\n2000,\xff\xfe\n")
 
 
+def packed(path):
+    """As `experiments/pack.py` leaves a table."""
+    table = path / "metrics.csv"
+    (path / "metrics.csv.gz").write_bytes(gzip.compress(table.read_bytes()))
+    table.unlink()
+
+
+def cut_pack(path):
+    packed(path)
+    (path / "metrics.csv.gz").write_bytes((path / "metrics.csv.gz").read_bytes()[:-20])
+
+
 @pytest.mark.parametrize(
-    "harm", [half_copied, cut_manifest, foreign_manifest, empty_identity, list_manifest, damaged_table]
+    "harm", [half_copied, cut_manifest, foreign_manifest, empty_identity, list_manifest, damaged_table, cut_pack]
 )
 def test_a_damaged_run_is_a_problem_with_a_reason(tmp_path, harm):
     harm(write_run(tmp_path, one(), 1.0))
@@ -136,6 +149,20 @@ def test_a_damaged_run_is_a_problem_with_a_reason(tmp_path, harm):
     assert [r.seed for r in found.records] == [1]
     assert len(found.problems) == 1
     assert found.problems[0].why
+
+
+def test_a_compressed_table_reads_like_its_own(tmp_path):
+    path = write_run(tmp_path, one(), 5.0, rows=700)
+    plain, curve, table = read_record(path), read_record(path).curve(), read_table(path / "metrics.csv")
+    packed(path)
+    record = read_record(path)
+    assert (record, record.score, record.columns()) == (plain, plain.score, list(table))
+    for read, known in ((record.curve(), curve), (RunFolder.read(path).metrics(), table)):
+        assert list(read) == list(known)
+        for name in read:
+            np.testing.assert_array_equal(read[name], known[name])
+    (path / "manifest.json").unlink()
+    assert "half copied" in find_runs(tmp_path).problems[0].why
 
 
 def test_a_line_still_being_written_is_left_out(tmp_path):

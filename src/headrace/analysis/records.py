@@ -1,6 +1,6 @@
 """Runs as an analysis sees them: found below a folder, described by their manifest, tables read only when asked for.
 
-A run's own folder and a compact record of it (manifest.json and metrics.csv) are read alike. What cannot be read is
+A run's own folder and a compact record of it (manifest.json and metrics.csv.gz) are read alike. What cannot be read is
 named in `Found.problems` and never raises.
 """
 
@@ -23,9 +23,10 @@ from headrace.envs.registry import Environment, environment
 from headrace.errors import HeadraceError
 from headrace.part import from_json
 from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
-from headrace.tables import Columns
+from headrace.tables import PACKED, Columns, content, stored
 
 STATES = ("finished", "running", "interrupted", "diverged", "failed")
+PARTS = {METRICS, METRICS + PACKED, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest
 CURVE_POINTS = 400  # of a learning curve: more cannot be seen
 REPORT_MARK = '<meta name="generator" content="headrace report">'  # near the top of a report's page
 
@@ -70,7 +71,7 @@ class Record:
 
         Columns that the run does not log are absent.
         """
-        path = self.path / METRICS
+        path = stored(self.path / METRICS)
         try:
             facts = path.stat()
         except OSError:
@@ -79,8 +80,8 @@ class Record:
 
     def columns(self) -> list[str]:
         """What the run logs."""
-        with (self.path / METRICS).open(errors="replace") as lines:
-            return lines.readline().strip().split(",")
+        header = content(self.path / METRICS).partition(b"\n")[0]
+        return header.decode(errors="replace").strip().split(",") if header else []
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
                     records[path.resolve()] = read_record(path)
                 except (HeadraceError, OSError) as error:
                     problems.append(Problem(path, _without(path, error)))
-            elif METRICS in names or CHECKPOINTS in names:
+            elif names & PARTS:
                 problems.append(Problem(path, f"it has no {manifest.FILE}: a run that was never begun, or half copied"))
             else:
                 foreign += len([name for name in names if (path / name).is_file()])
@@ -131,7 +132,7 @@ def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
     for path, below, files in os.walk(root):
         names = {*below, *files}
         yield Path(path), names
-        is_run = manifest.FILE in names or METRICS in names or CHECKPOINTS in names
+        is_run = manifest.FILE in names or names & PARTS
         below[:] = [] if is_run else sorted(name for name in below if not name.startswith("."))
         below[:] = [name for name in below if not is_report(Path(path) / name)]
 

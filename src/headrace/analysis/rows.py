@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.errors import HeadraceError
-from headrace.tables import Columns
+from headrace.tables import PACKED, Columns, content, stored
 
 TAIL = 1 << 14  # bytes first looked at for the last rows
 NEWLINE = 10
@@ -17,9 +18,10 @@ NEWLINE = 10
 
 def last_rows(path: Path, count: int) -> Columns:
     """The last rows of a table, all columns; nothing where the table is absent or has no row yet."""
+    path = stored(path)
     if not path.exists():
         return {}
-    with path.open("rb") as file:
+    with io.BytesIO(content(path)) if path.suffix == PACKED else path.open("rb") as file:
         header = file.readline()
         first, end, size = file.tell(), file.seek(0, 2), TAIL
         while True:
@@ -44,9 +46,7 @@ def sampled_rows(path: Path, columns: Sequence[str], count: int) -> Columns:
     A row that is not one of numbers is left out. Tables of equal length are sampled at equal rows, so that runs of one
     budget can be averaged point by point.
     """
-    if not path.exists():
-        return {}
-    data = path.read_bytes()
+    data = content(path)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
     if len(ends) < 2:
         return {}

@@ -21,8 +21,7 @@ class ReadOnce(Record):
     @cached_property
     def table(self) -> Columns:
         """All columns at the rows that a curve is drawn from."""
-        path = self.path / METRICS
-        return sampled_rows(path, self.columns(), CURVE_POINTS) if path.is_file() else {}
+        return sampled_rows(self.path / METRICS, self.columns(), CURVE_POINTS)
 
     def curve(self, columns: Sequence[str] = ("return",), points: int = CURVE_POINTS) -> Columns:
         if points != CURVE_POINTS:

@@ -23,7 +23,7 @@ from headrace.analysis.report.sections.latents import latents_body
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.analysis.rows import sampled_rows
 from headrace.errors import HeadraceError
-from headrace.store import METRICS, SPEED
+from headrace.store import SPEED
 from headrace.tables import Columns
 
 POINTS = 250  # of a chart on a run's page
@@ -87,8 +87,7 @@ def run_page(context: Context, record: Record, video: Html) -> Body:
 
 
 def _logged(record: Record) -> tuple[Columns, Columns]:
-    names = record.columns() if (record.path / METRICS).is_file() else []
-    return _thinned(record.curve(names)), sampled_rows(record.path / SPEED, ("step", "steps_per_s"), POINTS)
+    return _thinned(record.curve(record.columns())), sampled_rows(record.path / SPEED, ("step", "steps_per_s"), POINTS)
 
 
 def _thinned(table: Columns) -> Columns:
