@@ -15,7 +15,8 @@ from tests.small_runs import only_run, small_words
 BARE = """
 import sys
 
-HIDDEN = {"matplotlib", "PIL", "minatar", "gymnasium", "safetensors", "rich", "seaborn", "numba", "llvmlite"}
+HIDDEN = {"matplotlib", "PIL", "minatar", "gymnasium", "safetensors", "rich", "seaborn", "numba", "llvmlite",
+          "cv2", "octax", "flax", "ale_py"}
 
 class Refuse:
     def find_spec(self, name, path=None, target=None):

@@ -6,6 +6,7 @@ The command line shows each of these as one message without a traceback; anythin
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
 from os import PathLike
 
@@ -85,3 +86,10 @@ def _known(kind: str, names: list[str]) -> str:
     shown = ", ".join(names[:LISTED_NAMES])
     more = len(names) - LISTED_NAMES
     return f"Known: {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def raised(error: Exception, when: str = "") -> str:
+    """What somebody else's program raised: its kind, when, the line that did, its words."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}{when}{where}: {error}"

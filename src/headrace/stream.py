@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from headrace.envs.base import HostEnv, TimeStep
-from headrace.errors import EnvironmentFault, HeadraceError
+from headrace.errors import EnvironmentFault, HeadraceError, raised
 
 
 class Episode(NamedTuple):
@@ -60,7 +59,7 @@ class HostStream:
         return self.engine.step
 
     def begin(self) -> None:
-        self.engine.begin(self.env.reset(self.seed))
+        self.engine.begin(self._reset(self.seed))
 
     def run(self, n: int) -> list[Episode]:
         ended = [self.engine.learn(self._stepped()) for _ in range(n)]
@@ -72,7 +71,15 @@ class HostStream:
         except HeadraceError:
             raise
         except Exception as error:
-            raise _fault(self.env.spec.name, self.step + 1, error) from error
+            raise _fault(self.env.spec.name, f" at step {self.step + 1:,}", error) from error
+
+    def _reset(self, seed: int) -> np.ndarray:
+        try:
+            return self.env.reset(seed)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            raise _fault(self.env.spec.name, " when it was reset", error) from error
 
     def report(self) -> dict[str, float]:
         return self.engine.report()
@@ -86,18 +93,15 @@ class HostStream:
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
         self.engine.restore(arrays)
         if state["env"] is None:  # begun with a seed of its own, or each resumption would play the first episode again
-            self.engine.restart(self.env.reset((self.seed + self.step) % 2**31))
+            self.engine.restart(self._reset((self.seed + self.step) % 2**31))
             return f"{self.env.spec.name} cannot be saved: a new episode is begun, and the run is no longer exact"
-        self.env.reset(self.seed)
+        self._reset(self.seed)
         self.env.restore(state["env"])
         return ""
 
 
-def _fault(name: str, step: int, error: Exception) -> EnvironmentFault:
-    """What an environment raised, and the line of its program that did."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+def _fault(name: str, when: str, error: Exception) -> EnvironmentFault:
     return EnvironmentFault(
-        f"{name} raised {type(error).__name__} at step {step:,}{where}: {error}. "
-        "The run's last checkpoint is intact; mend the environment and run the same command again."
+        f"{name} raised {raised(error, when)}. "
+        "What the run has saved is intact; mend the environment and run the same command again."
     )

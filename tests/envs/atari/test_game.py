@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -171,10 +172,46 @@ def test_where_there_is_no_fire_none_is_pressed() -> None:
     assert breakout._emulator.getEpisodeFrameNumber() == SKIP
 
 
-def test_the_emulator_skips_nothing_by_itself_and_repeats_what_it_is_told_to() -> None:
-    assert AtariGame("pong")._emulator.getInt("frame_skip") == 1
-    assert AtariGame("pong")._emulator.getFloat("repeat_action_probability") == 0.0
-    assert AtariGame("pong", AtariRules(sticky=0.25))._emulator.getFloat("repeat_action_probability") == 0.25
+def test_the_emulator_skips_and_repeats_nothing_by_itself() -> None:
+    for rules in (AtariRules(), AtariRules(sticky=0.25)):
+        game = AtariGame("pong", rules)
+        assert game._emulator.getInt("frame_skip") == 1
+        assert game._emulator.getFloat("repeat_action_probability") == 0.0
+
+
+def test_at_each_frame_the_action_of_the_frame_before_may_stick(scripted: Any) -> None:
+    """By the drawn numbers, for the frames of FIRE too; at 0 none are drawn."""
+    game, script = scripted(frames(*range(40)), sticky=0.5)
+    drawn = np.random.default_rng(0)
+    held = Action.NOOP
+    for _ in range(SKIP):
+        held = held if drawn.random() < 0.5 else Action.FIRE
+    expected = []
+    for action in (2, 3, 4, 5, 2, 3, 4):
+        game.step(action)
+        for _ in range(SKIP):
+            held = held if drawn.random() < 0.5 else game._actions[action]
+            expected.append(held)
+    assert script.taken == expected
+    assert any(expected[i] != expected[i + SKIP - 1] for i in range(0, 28, SKIP))
+    untouched, _ = scripted(frames(*range(8)))
+    before = untouched._random.bit_generator.state
+    untouched.step(2)
+    assert untouched._random.bit_generator.state == before
+
+
+def test_a_game_of_very_sticky_actions_goes_on_the_same_wherever_it_was_saved() -> None:
+    """What sticks is the action of the frame before the save, which the restored game has never been given."""
+    game, other = (AtariGame("boxing", AtariRules(sticky=0.9)) for _ in range(2))
+    game.reset(3)
+    other.reset(4)
+    for i, action in enumerate(actions(game, 25, 5)):
+        game.step(action)
+        other.restore(json.loads(json.dumps(game.save())))
+        chosen = actions(game, 2, i)
+        saved = game.save()
+        assert played(other, chosen) == played(game, chosen)
+        game.restore(saved)
 
 
 def test_sticky_actions_follow_the_seed() -> None:
@@ -237,11 +274,12 @@ def test_every_other_game_saved_in_the_middle_goes_on_the_same_in_a_new_process(
 
 
 def _saved_and_resumed(names: Any, steps: int, sticky: float) -> None:
+    """Each game has a seed and a place of its own: what is drawn first after restoring differs between them."""
     saved, wanted = {}, {}
-    for name in names:
+    for i, name in enumerate(names):
         game = AtariGame(name, AtariRules(sticky=sticky))
-        game.reset(1)
-        played(game, actions(game, 150, 1))
+        game.reset(i)
+        played(game, actions(game, 100 + 7 * (i % 10), i))
         saved[name] = {"save": game.save(), "sticky": sticky, "actions": actions(game, steps, 2)}
         wanted[name] = played(game, saved[name]["actions"])
     assert in_a_new_process(saved) == wanted

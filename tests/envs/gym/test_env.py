@@ -65,7 +65,13 @@ def went_on(name: str) -> list[tuple[TimeStep, TimeStep]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", f"{TOYS}Image-v0", f"{TOYS}SavesItself-v0"]
+    "name",
+    [
+        "CartPole-v1",
+        "Acrobot-v1",
+        "MountainCar-v0",
+        *(f"{TOYS}{name}-v0" for name in ("Image", "SavesItself", "Samples")),
+    ],
 )
 def test_an_environment_of_plain_values_is_saved_exactly(name: str) -> None:
     for mine, theirs in went_on(name):
@@ -84,6 +90,12 @@ def test_one_that_is_more_than_plain_values_says_that_it_cannot_be_saved(kind: s
     ("name", "error", "says"),
     [
         ("CartPol-v1", HeadraceError, "did you mean 'gym/CartPole-v1'.*--import my_package"),
+        ("CartPole", HeadraceError, "unknown environment 'gym/CartPole'; did you mean 'gym/CartPole-v[01]'"),
+        (
+            f"{TOYS}Unmakable-v0",
+            HeadraceError,
+            r"cannot be made: it raised RuntimeError \(.*toys.py, line .*such robot",
+        ),
         ("Pendulum-v1", BadSetting, r"gym/Pendulum-v1 has the actions Box\(.*only a Discrete action space"),
         ("FrozenLake-v1", BadSetting, r"shows Discrete\(16\): only a Box.*FlattenObservation"),
         (f"{TOYS}Deep-v0", BadSetting, r"shows Box\(.*\(4, 4, 4, 4\).*only a Box can be learnt from"),

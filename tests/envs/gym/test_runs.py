@@ -89,6 +89,11 @@ def test_an_environment_that_fails_leaves_a_saved_run_and_its_cause(
     assert RunFolder.read(folder.path).manifest["digest"] == RunFolder.read(wanted.path).manifest["digest"]
 
 
+def test_one_that_cannot_be_reset_says_where(programs: Path, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"raised RuntimeError when it was reset \(.*toys.py, line .*stand up"):
+        go(tmp_path, "Unresettable")
+
+
 def _only_in_the_fourth_episode(step: Any) -> Any:
     taken = {"steps": 0}
 

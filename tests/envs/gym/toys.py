@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 
 
 class Image(gymnasium.Env):
@@ -92,5 +92,26 @@ class Deep(Image):
     observation_space = Box(0, 255, (4, 4, 4, 4), np.uint8)
 
 
-for kind in (Image, Vector, Opaque, Shared, SavesItself, Small, Deep):
+class Samples(Vector):
+    """Takes its numbers from its spaces."""
+
+    def __init__(self) -> None:
+        self.observation_space, self.other = Box(-1, 1, (4,), np.float64), Dict({"x": Discrete(1000)})
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        _, _, terminated, truncated, facts = super().step(action)
+        return self.observation_space.sample(), float(self.other.sample()["x"]), terminated, truncated, facts
+
+
+class Unmakable(Vector):
+    def __init__(self) -> None:
+        raise RuntimeError("no such robot")
+
+
+class Unresettable(Vector):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        raise RuntimeError("it does not stand up")
+
+
+for kind in (Image, Vector, Opaque, Shared, SavesItself, Small, Deep, Samples, Unmakable, Unresettable):
     gymnasium.register(f"headrace/{kind.__name__}-v0", kind)

@@ -32,7 +32,7 @@ class AtariGame:
         self._shrink = Shrink(screen, SIZE)
         names = tuple(action.name.lower() for action in self._actions)
         self.spec = EnvSpec(f"atari/{game}", (*SIZE, STACK), names, frames=STACK, dtype="uint8", low=0, high=255)
-        self._random, self._lives = np.random.default_rng(0), 0
+        self._random, self._lives, self._held = np.random.default_rng(0), 0, Action.NOOP
 
     def reset(self, seed: int) -> np.ndarray:
         self._load(seed)
@@ -56,6 +56,7 @@ class AtariGame:
             "emulator": b64encode(emulator).decode(),
             "random": self._random.bit_generator.state,
             "lives": self._lives,
+            "held": self._held.value,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -65,23 +66,24 @@ class AtariGame:
         self._emulator.act(Action.NOOP)
         self._emulator.restoreState(ALEState(b64decode(saved["emulator"])))
         self._random.bit_generator.state = saved["random"]
-        self._lives = saved["lives"]
+        self._lives, self._held = saved["lives"], Action(saved["held"])
 
     def render(self) -> np.ndarray:
         return self._emulator.getScreenRGB()
 
     def _load(self, seed: int) -> None:
-        """A fresh emulator, whose own random numbers (for sticky actions) follow from the seed."""
+        """A fresh emulator. Actions stick outside of it: what it repeats is not among what it can save."""
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._emulator = ALEInterface()
         self._emulator.setInt("random_seed", seed)
-        self._emulator.setFloat("repeat_action_probability", self.rules.sticky)
+        self._emulator.setFloat("repeat_action_probability", 0.0)
         self._emulator.loadROM(self._rom)
 
     def _new_game(self) -> np.ndarray:
         """Begins a game: some idle frames, then FIRE where there is such an action, as many games wait for it."""
         idle = int(self._random.integers(1, self.rules.noops + 1)) if self.rules.noops else 0
         self._emulator.reset_game()
+        self._held = Action.NOOP
         self._show_alone()
         self._play(Action.NOOP, idle)
         if Action.FIRE in self._actions:
@@ -95,7 +97,7 @@ class AtariGame:
         """The action for that many frames, or fewer where the game ends; the reward. Leaves the last two on screen."""
         reward = 0
         for left in reversed(range(frames)):
-            reward += self._emulator.act(action)
+            reward += self._emulator.act(self._stuck(action))
             if left < 2:
                 self._emulator.getScreenGrayscale(self._screens[left])
             if self._over():
@@ -103,6 +105,12 @@ class AtariGame:
                     self._show_alone()
                 break
         return reward
+
+    def _stuck(self, action: Action) -> Action:
+        """What the console is given in this frame: at random the action of the frame before."""
+        if not self.rules.sticky or self._random.random() >= self.rules.sticky:
+            self._held = action
+        return self._held
 
     def _show_alone(self) -> None:
         self._emulator.getScreenGrayscale(self._screens[0])

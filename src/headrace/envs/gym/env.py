@@ -16,7 +16,7 @@ from gymnasium.spaces import Box, Discrete
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 from headrace.envs.gym import IMPORTS, GymRules
 from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
-from headrace.errors import BadSetting, HeadraceError, unknown
+from headrace.errors import BadSetting, HeadraceError, raised, unknown
 
 
 class GymEnv:
@@ -78,14 +78,21 @@ class GymEnv:
 
 def _made(name: str) -> gymnasium.Env:
     _import_users_modules()
+    wanted = _wanted(name)
     try:
-        wanted = gymnasium.spec(_imported(name))
         return gymnasium.make(wanted, disable_env_checker=True, **_drawing(wanted))
-    except gymnasium.error.UnregisteredEnv as error:
-        remedy = " Environments of your own are registered by a module: --import my_package."
-        raise HeadraceError(f"{unknown('environment', f'gym/{name}', _registered())}{remedy}") from error
     except (gymnasium.error.Error, ImportError) as error:
         raise HeadraceError(f"gym/{name} cannot be made: {error}") from error
+    except Exception as error:
+        raise HeadraceError(f"gym/{name} cannot be made: it raised {raised(error)}") from error
+
+
+def _wanted(name: str) -> Any:
+    try:
+        return gymnasium.spec(_imported(name))
+    except gymnasium.error.Error as error:
+        remedy = " Environments of your own are registered by a module: --import my_package."
+        raise HeadraceError(f"{unknown('environment', f'gym/{name}', _registered())}{remedy}") from error
 
 
 def _registered() -> list[str]:

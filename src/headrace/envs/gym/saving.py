@@ -1,14 +1,16 @@
 """Saving a Gymnasium environment that was not made to be saved: its attributes, where they are plain values.
 
 Gymnasium has no way to save an environment. One whose attributes are numbers, strings, arrays, random generators and
-containers of these is all there when they are; anything else (a simulator's handle, an object of some class, two names
-for one array) cannot be told from outside, and then the environment counts as one that cannot be saved. An environment
-with methods `save()` (returning JSON values) and `restore(saved)` is saved by these.
+containers of these is all there when they are, with the generators from which its spaces sample; anything else (a
+simulator's handle, an object of some class, two names for one array) cannot be told from outside, and then the
+environment counts as one that cannot be saved. What cannot be seen at all is state outside of the environment: NumPy's
+global generator, a module's or a class's variables. An environment with methods `save()` (returning JSON values) and
+`restore(saved)` is saved by these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from types import FunctionType, ModuleType
 from typing import Any
@@ -59,17 +61,38 @@ def _save(layer: gymnasium.Env) -> Any:
         return layer.save()  # type: ignore[attr-defined]
     if hasattr(layer, "__slots__") and layer.__slots__:
         raise CannotSave(f"{type(layer).__name__} has slots")
+    plain = {name: value for name, value in vars(layer).items() if not _fixed(name, value)}
+    sampling = {name: space._np_random for name, space in _spaces(layer)}  # None where nothing was sampled yet
     try:
-        return pack({name: value for name, value in vars(layer).items() if not _fixed(name, value)})
+        return pack([plain, sampling])
     except TypeError as error:
         raise CannotSave(str(error)) from error
 
 
-def _restore(layer: gymnasium.Env, values: dict[str, Any]) -> None:
+def _restore(layer: gymnasium.Env, saved: list[dict[str, Any]]) -> None:
+    values, sampling = saved
+    for name, space in _spaces(layer):
+        space._np_random = sampling[name]
     attributes = vars(layer)
     for name in [name for name, value in attributes.items() if not _fixed(name, value) and name not in values]:
         del attributes[name]
     attributes.update(values)
+
+
+def _spaces(layer: gymnasium.Env) -> Iterator[tuple[str, gymnasium.Space]]:
+    """Every space of a layer, also those that its class has and those that are parts of others, by a name."""
+    held = {name: value for name, value in vars(layer).items() if isinstance(value, gymnasium.Space)}
+    if not isinstance(layer, gymnasium.Wrapper):  # whose spaces, where it has none of its own, are the inner ones
+        held |= {"observation_space": layer.observation_space, "action_space": layer.action_space}
+    for name, space in held.items():
+        yield from _parts(name, space)
+
+
+def _parts(name: str, space: gymnasium.Space) -> Iterator[tuple[str, gymnasium.Space]]:
+    yield name, space
+    inner = getattr(space, "spaces", ())
+    for key, part in inner.items() if isinstance(inner, Mapping) else enumerate(inner):
+        yield from _parts(f"{name}/{key}", part)
 
 
 def _fixed(name: str, value: Any) -> bool:
