@@ -1,12 +1,12 @@
 """The paper's MinAtar table: nine variants on five games, five seeds, 5M steps. 225 runs.
 
 headrace sweep experiments/minatar_5m.py --on fleet
+headrace reproduce minatar --on fleet                  the same, and the report on it
 """
 
-from headrace.agents import VARIANTS
+from headrace.reproduce.plans import MINATAR
 from headrace.run import Run
-from headrace.sweep import grid
 
 
 def plan() -> list[Run]:
-    return grid(list(VARIANTS), "minatar/*", seeds="0:5", steps=5e6)
+    return MINATAR.runs()

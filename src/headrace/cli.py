@@ -17,6 +17,7 @@ from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
 from headrace.manifest import machine_facts
 from headrace.programs import reuse_compiled_programs
+from headrace.reproduce import command as reproduce_command
 from headrace.sinks import SINKS
 from headrace.sweep import command as sweep_command
 
@@ -74,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     latents_command.add_words(_command(commands, "latents", latents_command.run, latents_command.ABOUT), _number)
     report_command.add_words(_command(commands, "report", report_command.run, report_command.ABOUT), _number)
     watch_command.add_words(_command(commands, "watch", watch_command.run, watch_command.ABOUT), _number)
+    reproduce_command.add_words(
+        _command(commands, "reproduce", reproduce_command.run, reproduce_command.ABOUT), _number
+    )
     bench_command.add_words(_bare_command(commands, "bench", bench_command.run, bench_command.ABOUT), _number)
     _command(commands, "variants", _variants, "the agents that have a name")
     _envs_words(_command(commands, "envs", _envs, "the environments that have a name"))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import BadSetting
 from headrace.run import Run
 
+if TYPE_CHECKING:
+    from headrace.sweep.driver import Swept
+
 ABOUT = "train many runs, or continue where they stopped"
+INTERRUPTED = 130  # what a stopped sweep exits with, as by Ctrl-C
 GRID_ONLY = ("seeds", "steps", "settings", "engine", "form")
 PLACE_ONLY = {"fleet": ("streams",), "ray": ("address",), "slurm": ("partition", "time", "memory", "sbatch")}
 
@@ -27,12 +31,19 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     )  # fmt: skip
     add("--engine", help="fast, reference, or auto: what the place of training does best")
     add("--form", help="of the environment: compiled, host, or auto: what the engine has")
+    add("--out", default="runs", metavar="FOLDER", help="where run folders live; shared storage on a cluster (runs)")
+    add("--status", action="store_true", help="say how the runs stand and train nothing")
+    add_place_words(parser, number)
+
+
+def add_place_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+    """Where and how a plan is trained, whichever it is."""
+    add = parser.add_argument
     add(
         "--on",
         default="local",
         help="local: this machine's cores; fleet: an accelerator; ray, slurm: a cluster (local)",
     )
-    add("--out", default="runs", metavar="FOLDER", help="where run folders live; shared storage on a cluster (runs)")
     add("--jobs", type=number, metavar="N", help="runs at once, or fleets (one a core; one fleet; all that Slurm lets)")
     add("--streams", type=number, metavar="N", help="fleet: the most runs in one (256)")
     add("--address", metavar="HOST:PORT", help="ray: of a cluster (RAY_ADDRESS; else one is started on this machine)")
@@ -42,28 +53,38 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     add("--sbatch", action="append", metavar="NAME=VALUE", help="slurm: any other option of sbatch; many times")
     add("--checkpoint-every", type=number, metavar="STEPS", help="instead of by the clock")
     add("--stop-after", type=number, metavar="SECONDS", help="save and stop then; the same command continues")
-    add("--status", action="store_true", help="say how the runs stand and train nothing")
     add("--quiet", action="store_true", help="no live lines")
 
 
 def run(words: argparse.Namespace) -> int:
-    """0 where all runs are done, 1 where some are not, 130 where the sweep was stopped."""
-    from headrace.sweep.display import for_terminal
-    from headrace.sweep.driver import Swept, sweep
+    from headrace.sweep.driver import Swept
     from headrace.sweep.settling import settled
     from headrace.sweep.status import standings
 
-    plan, place = plan_of(words), place_of(words)
+    plan = plan_of(words)
+    place_of(words)  # a mistake there is said also where only the status is asked for
     if words.status:
         _print(words, Swept(standings(settled(plan, words.on, words.out), words.out), interrupted=False))
         return 0
-    swept = sweep(
-        plan, words.out, on=words.on, jobs=words.jobs, checkpoint_every=words.checkpoint_every,
-        stop_after=words.stop_after, display=for_terminal(words.quiet), **place,
-    )  # fmt: skip
+    swept = sweep_as_told(words, plan)
     _print(words, swept)
+    return exit_status(swept)
+
+
+def sweep_as_told(words: argparse.Namespace, plan: list[Run]) -> Swept:
+    from headrace.sweep.display import for_terminal
+    from headrace.sweep.driver import sweep
+
+    return sweep(
+        plan, words.out, on=words.on, jobs=words.jobs, checkpoint_every=words.checkpoint_every,
+        stop_after=words.stop_after, display=for_terminal(words.quiet), **place_of(words),
+    )  # fmt: skip
+
+
+def exit_status(swept: Swept) -> int:
+    """0 where all runs are done, 1 where some are not, 130 where the sweep was stopped."""
     if swept.interrupted:
-        return 130
+        return INTERRUPTED
     return 0 if all(s.state == "done" for s in swept.standings) else 1
 
 
@@ -94,7 +115,7 @@ def place_of(words: argparse.Namespace) -> dict[str, Any]:
     return {"slurm": slurm_options(**given)} if words.on == "slurm" else given
 
 
-def _print(words: argparse.Namespace, swept: Any) -> None:
+def _print(words: argparse.Namespace, swept: Swept) -> None:
     from headrace.sweep.display import table
     from headrace.sweep.status import counts, seconds_left
 

@@ -1,0 +1,186 @@
+"""Every table and figure that the repository shows of its results, made anew from the records in results/.
+
+python experiments/results.py            writes results/tables/, docs/results/, and what stands between markers in
+                                         docs/results.md, results/README.md and README.md
+python experiments/results.py FOLDER     the same into a copy of these below FOLDER
+
+A block of a page begins with `<!-- NAME: written by experiments/results.py -->` and ends with `<!-- end of NAME -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from result_tables import (
+    game_table,
+    mean_table,
+    nine_of,
+    source_table,
+    update_table,
+    verdict_lines,
+    weight_table,
+)
+
+from headrace.agents import VARIANTS
+from headrace.analysis.artefacts import drawings, tables
+from headrace.analysis.canvas import save
+from headrace.analysis.claims import Judgement, claims_table, judge
+from headrace.analysis.records import Found, find_runs
+from headrace.analysis.scores import Group, groups
+from headrace.analysis.table import Table
+from headrace.reproduce.holding import holding
+from headrace.reproduce.plans import MINATAR
+from headrace.reproduce.readings import judged, readings_table
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, PAGES = "results", ("docs/results.md", "results/README.md", "README.md")
+TABLES, FIGURES = "results/tables", "docs/results"
+SHOWN_FIGURES = ("curves", "suite", "cosine", "rank")
+LONG_FIGURES = {"curves": "Learning curves", "suite": "Mean over games"}
+MARK = re.compile(r"(<!-- (\w+): written by experiments/results\.py -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+
+
+def rng() -> np.random.Generator:
+    """The same randomness for every table, so that a new one changes no other."""
+    return np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the records hold."""
+
+    root: Path
+
+    @cached_property
+    def found(self) -> Found:
+        return find_runs(self.root / RESULTS)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        return groups(self.found.records)
+
+    def minatar(self, steps: int) -> Group:
+        """All MinAtar runs of a length; a group without runs where there are none."""
+        return next((g for g in self.groups if (g.suite, g.steps) == ("minatar", steps)), Group("minatar", steps, ()))
+
+    @cached_property
+    def short(self) -> Group:
+        return self.minatar(1_000_000)
+
+    @cached_property
+    def long(self) -> Group:
+        return self.minatar(MINATAR.steps)
+
+    @cached_property
+    def claims(self) -> list[Judgement]:
+        return judge(self.short, rng())
+
+    @cached_property
+    def own_tables(self) -> list[Table]:
+        return [
+            readings_table(self.short, judged(self.short, rng())),
+            weight_table(self.short, rng()),
+            source_table(self.root / RESULTS, self.found.records),
+            game_table(self.short, nine_of(self.short), "variants_1m"),
+            game_table(self.long, self.long.agents, "variants_5m"),
+            update_table(self.short, self.short.agents),
+            claims_table([*self.claims, *(judge(self.long, rng()) if self.long.records else [])]),
+        ]
+
+
+def nine(group: Group) -> Group:
+    return Group(group.suite, group.steps, tuple(r for r in group.records if r.agent in VARIANTS))
+
+
+def body(table: Table) -> str:
+    """A table without its title, which the page has as a heading."""
+    if not table.rows:
+        return "There is no such run yet."
+    return table.markdown().partition("\n\n")[2].strip()
+
+
+def held(results: Results) -> str:
+    found = holding(results.root / RESULTS, "minatar", MINATAR.runs())
+    return (
+        f"Of the nine variants on MinAtar there are {found.count(results.short.steps)} finished runs of 1M steps and "
+        f"{found.count(MINATAR.steps)} of 5M steps; {len(found.missing)} of the paper's {found.wanted} are missing."
+    )
+
+
+def brief(results: Results) -> str:
+    lines = [held(results), "", *mean_table(results.short, nine_of(results.short)), ""]
+    return "\n".join([*lines, "The paper's claims on the runs of 1M steps:", "", *verdict_lines(results.claims)])
+
+
+def by_name(name: str) -> Callable[[Results], str]:
+    return lambda results: body(next(table for table in results.own_tables if table.name == name))
+
+
+def sources(results: Results) -> str:
+    """Commands as they are typed, not as Markdown has stars in text."""
+    text = by_name("sources")(results)
+    return re.sub(r"\| (headrace sweep [^|]*) \|$", lambda cell: f"| `{cell[1]}` |".replace("\\", ""), text, flags=re.M)
+
+
+def long_figures(results: Results) -> str:
+    if not results.long.records:
+        return ""
+    return "\n\n".join(f"![{what}, 5M steps](results/{name}_minatar_5M.png)" for name, what in LONG_FIGURES.items())
+
+
+BLOCKS: dict[str, Callable[[Results], str]] = {
+    "held": held,
+    "brief": brief,
+    "sources": sources,
+    "variants_1m": by_name("variants_1m"),
+    "variants_5m": by_name("variants_5m"),
+    "figures_5m": long_figures,
+    "updates": by_name("updates"),
+    "readings": by_name("readings"),
+    "claims": lambda results: body(claims_table(results.claims)),
+    "weights": by_name("weights"),
+    "verdicts": lambda results: "\n".join(verdict_lines(results.claims)),
+    "all_scores": lambda results: body(game_table(results.short, results.short.agents, "all")),
+}
+
+
+def filled(text: str, results: Results) -> str:
+    """A page with every block made anew."""
+    return MARK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]](results)}\n{found[3]}", text)
+
+
+def write_tables(results: Results, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for table in [*tables(results.groups, rng()), *results.own_tables]:  # the pages' own take a name that both have
+        (folder / f"{table.name}.csv").write_text(table.csv())
+
+
+def write_figures(results: Results, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    shown = [nine(group) for group in (results.short, results.long) if group.records]
+    for drawn in drawings(shown, rng()):
+        if drawn.name.partition("_")[0] in SHOWN_FIGURES:
+            save(drawn.figure, folder, drawn.name)
+            (folder / f"{drawn.name}.pdf").unlink()
+
+
+def write_all(out: Path) -> None:
+    results = Results(ROOT)
+    write_tables(results, out / TABLES)
+    write_figures(results, out / FIGURES)
+    for page in PAGES:
+        made = filled((ROOT / page).read_text(), results)
+        (out / page).parent.mkdir(parents=True, exist_ok=True)
+        (out / page).write_text(made)
+
+
+if __name__ == "__main__":
+    write_all(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)

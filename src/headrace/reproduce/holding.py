@@ -1,0 +1,146 @@
+"""What a folder of results holds of the paper's tables, and what it lacks."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headrace.agents import VARIANTS, name_of
+from headrace.analysis.records import Record, find_runs
+from headrace.analysis.scores import agent_order
+from headrace.errors import HeadraceError
+from headrace.files import storage_errors
+from headrace.manifest import FILE
+from headrace.progress import short_steps
+from headrace.run import Run
+from headrace.store import RunFolder
+from headrace.sweep.settling import COMPUTED
+
+LENGTHS = {"runs_1m": 1_000_000, "runs_5m": 5_000_000}
+
+
+class Place(NamedTuple):
+    """Which run, whatever engine computes it."""
+
+    variant: str
+    env: str
+    seed: int
+    steps: int
+
+
+class Missing(NamedTuple):
+    place: Place
+    state: str  # `absent`, or that of a run which is there and did not finish
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.place._asdict(), "state": self.state}
+
+
+class Holding(NamedTuple):
+    """The records of one suite against a plan."""
+
+    results: Path
+    wanted: int
+    done: int  # of the plan
+    missing: list[Missing]
+    finished: Counter[tuple[int, str]]  # runs of the nine variants by length and variant
+    others: int  # finished runs of other agents or rules
+
+    def count(self, steps: int) -> int:
+        return sum(number for (length, _), number in self.finished.items() if length == steps)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "results": str(self.results),
+            "wanted": self.wanted,
+            "done": self.done,
+            "missing_count": len(self.missing),
+            **{name: self.count(steps) for name, steps in LENGTHS.items()},
+            "finished": [
+                {"steps": steps, "variant": variant, "runs": number}
+                for (steps, variant), number in sorted(self.finished.items(), key=_by_length)
+            ],
+            "other_runs": self.others,
+            "missing": [missing.as_json() for missing in self.missing],
+        }
+
+    def text(self) -> str:
+        lengths = sorted({steps for steps, _ in self.finished})
+        head = f"{'finished runs':16}" + "".join(f"{short_steps(steps):>7}" for steps in lengths)
+        rows = [
+            f"{variant:16}" + "".join(f"{self.finished[steps, variant] or '-':>7}" for steps in lengths)
+            for variant in VARIANTS
+        ]
+        total = f"{'together':16}" + "".join(f"{self.count(steps):>7}" for steps in lengths)
+        beside = [f"beside them {self.others} finished runs of other agents or rules"] if self.others else []
+        said = f"{self.results}: {self.done} of {self.wanted} runs are finished, {len(self.missing)} are missing"
+        return "\n".join([head, *rows, total, *beside, said] if lengths else [*beside, said])
+
+
+def _by_length(item: tuple[tuple[int, str], int]) -> tuple[int, tuple[int, str]]:
+    (steps, variant), _ = item
+    return steps, agent_order(variant)
+
+
+def require_results(folder: str | Path) -> Path:
+    path = Path(folder)
+    if not path.is_dir():
+        raise HeadraceError(
+            f"there is no folder {folder} with results; they are in the repository, not in the package: "
+            "go to a checkout of it, or name the folder with --results"
+        )
+    return path
+
+
+def holding(folder: str | Path, suite: str, plan: Sequence[Run]) -> Holding:
+    """How the records below a folder stand to a plan; an engine is as good as another."""
+    path = require_results(folder)
+    records = [r for r in find_runs(path).records if r.suite.partition(" ")[0] == suite]
+    finished = {_place(r) for r in records if r.state == "finished" and r.agent in VARIANTS and r.suite == suite}
+    begun = {_place(r): r.state for r in records if r.suite == suite}
+    wanted = dict.fromkeys(Place(name_of(run.agent), run.env.label, run.seed, run.steps) for run in plan)
+    missing = [Missing(place, begun.get(place, "absent")) for place in wanted if place not in finished]
+    others = {(r.suite, *_place(r)) for r in records if r.state == "finished"}
+    return Holding(
+        path,
+        len(wanted),
+        len(wanted) - len(missing),
+        missing,
+        Counter((place.steps, place.variant) for place in finished),
+        len(others) - len(finished),
+    )
+
+
+def _place(record: Record) -> Place:
+    return Place(record.agent, record.env, record.seed, record.steps)
+
+
+def adopt(folder: str | Path, plan: Iterable[Run], out: str | Path) -> int:
+    """Copies the finished records of a plan's runs to where its runs live, so that these are done; how many.
+
+    A record of earlier arithmetic has another name than the run has now, and is not taken.
+    """
+    recorded = {path.parent.name: path.parent for path in require_results(folder).rglob(FILE)}
+    count = 0
+    for run in plan:
+        names = [replace(run, engine=engine, form=form).name for engine, form in COMPUTED]
+        if any((Path(out) / name).exists() for name in names):
+            continue
+        found = next((recorded[name] for name in names if name in recorded), None)
+        if found and RunFolder.read(found).status == "finished":
+            _copy(found, Path(out))
+            count += 1
+    return count
+
+
+def _copy(record: Path, out: Path) -> None:
+    """The record's folder in another place, whole or not at all."""
+    unfinished = out / f".{record.name}.new"
+    with storage_errors(out):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(record, unfinished)
+        unfinished.rename(out / record.name)

@@ -1,0 +1,89 @@
+"""What a folder of results holds of a plan, and taking its runs for done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import HeadraceError
+from headrace.reproduce.holding import Missing, Place, adopt, holding
+from headrace.reproduce.plans import PaperTable
+from headrace.run import Run, make_run
+from headrace.sweep.settling import settled
+from headrace.sweep.status import standings
+from tests.analysis.synthetic import write_run
+
+PLAN = PaperTable("two agents", ("qrc", "strq"), "minatar/breakout,minatar/freeway", 5_000_000, "0:2").runs()
+
+
+def by_reference(run: Run) -> Run:
+    return replace(run, engine="reference", form="compiled")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Two runs of the plan, one of them by both engines; one unfinished; shorter ones and others."""
+    folder = tmp_path / "results"
+    write_run(folder / "long", PLAN[0], 5.0)
+    write_run(folder / "long", by_reference(PLAN[0]), 6.0)
+    write_run(folder / "long", by_reference(PLAN[1]), 6.0)
+    write_run(folder / "long", PLAN[2], 6.0, status="interrupted", share=0.5)
+    for seed in range(3):
+        write_run(folder / "short", make_run("dqn", "minatar/breakout", seed=seed, steps=1e6), 1.0)
+    write_run(folder / "short", make_run("qrc", "minatar/breakout", steps=1e6, settings=["td.lr=3e-4"]), 1.0)
+    write_run(folder / "short", make_run("qrc", "minatar/breakout", steps=1e6, settings=["env.sticky=0"]), 1.0)
+    write_run(folder / "short", make_run("qrc", "probe/action", steps=1e6), 1.0)
+    return folder
+
+
+def test_runs_are_counted_once_whatever_engines_made_them(results: Path) -> None:
+    found = holding(results, "minatar", PLAN)
+    assert (found.wanted, found.done, len(found.missing)) == (8, 2, 6)
+    assert found.finished == {(5_000_000, "qrc"): 2, (1_000_000, "dqn"): 3}
+    assert found.others == 2
+
+
+def test_what_is_missing_is_named_with_its_state(results: Path) -> None:
+    missing = holding(results, "minatar", PLAN).missing
+    assert missing[0] == Missing(Place("qrc", "minatar/freeway", 0, 5_000_000), "interrupted")
+    assert missing[1] == Missing(Place("qrc", "minatar/freeway", 1, 5_000_000), "absent")
+
+
+def test_json_has_the_two_lengths_and_adds_up(results: Path) -> None:
+    said = holding(results, "minatar", PLAN).as_json()
+    assert (said["runs_1m"], said["runs_5m"]) == (3, 2)
+    assert said["missing_count"] == len(said["missing"]) == said["wanted"] - said["done"]
+    assert said["missing"][0] == {
+        "variant": "qrc", "env": "minatar/freeway", "seed": 0, "steps": 5_000_000, "state": "interrupted",
+    }  # fmt: skip
+
+
+def test_text_is_a_table_of_the_nine_variants(results: Path) -> None:
+    lines = holding(results, "minatar", PLAN).text().splitlines()
+    assert lines[0].split() == ["finished", "runs", "1M", "5M"]
+    rows = {words[0]: words[1:] for words in map(str.split, lines)}
+    assert (rows["dqn"], rows["qrc"], rows["together"]) == (["3", "-"], ["-", "2"], ["3", "2"])
+    assert lines[-1] == f"{results}: 2 of 8 runs are finished, 6 are missing"
+
+
+def test_results_that_are_not_there_are_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(HeadraceError, match=r"there is no folder .*nowhere.*--results"):
+        holding(tmp_path / "nowhere", "minatar", PLAN)
+
+
+def test_finished_records_are_taken_for_done_and_no_others(results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    assert adopt(results, PLAN, out) == 2
+    states = [s.state for s in standings(settled(PLAN, "local", out), out)]
+    assert states == ["done", "done"] + ["left"] * 6
+    assert adopt(results, PLAN, out) == 0
+
+
+def test_a_run_that_was_begun_is_never_replaced_by_a_record(results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    mine = write_run(out, by_reference(PLAN[0]), 1.0, status="interrupted", share=0.2)
+    before = (mine / "manifest.json").read_bytes()
+    assert adopt(results, PLAN[:1], out) == 0
+    assert (mine / "manifest.json").read_bytes() == before

@@ -1,0 +1,67 @@
+"""The paper's tables as plans: how many runs, of what, and what is said of a table that is not there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from headrace.agents import VARIANTS, name_of
+from headrace.errors import HeadraceError
+from headrace.reproduce import plans
+from headrace.sweep.plan import read_plan
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def test_the_minatar_table_is_nine_variants_on_five_games_with_five_seeds() -> None:
+    runs = plans.runs_of(plans.tables_of("minatar"))
+    assert len(runs) == 225
+    assert set(Counter(name_of(run.agent) for run in runs).items()) == {(name, 25) for name in VARIANTS}
+    assert {run.steps for run in runs} == {5_000_000}
+
+
+@pytest.mark.parametrize(("suite", "file"), [("minatar", "minatar_5m"), ("octax", "octax_20m"), ("atari", "atari")])
+def test_the_plan_files_and_the_command_have_the_same_runs(suite: str, file: str) -> None:
+    assert read_plan(EXPERIMENTS / f"{file}.py") == plans.runs_of(plans.tables_of(suite))
+
+
+def test_steps_and_seeds_can_be_others() -> None:
+    runs = plans.runs_of(plans.tables_of("minatar", steps=1e6, seeds="0:3"))
+    assert len(runs) == 9 * 5 * 3
+    assert {(run.steps, run.seed) for run in runs} == {(1_000_000, seed) for seed in range(3)}
+
+
+def test_a_length_that_the_paper_has_is_its_table_of_that_length() -> None:
+    assert plans.tables_of("atari", steps=25e6) == (plans.ATARI_100M,)
+    (other,) = plans.tables_of("atari", steps=1e6)
+    assert (other.variants, other.steps) == (plans.NINE, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("suite", "changes", "said"),
+    [
+        ("minatr", {}, "unknown table of the paper 'minatr'; did you mean 'minatar'"),
+        ("minatar", {"steps": 0}, "steps must be a whole number from 1"),
+        ("minatar", {"steps": 1.5}, "steps must be a whole number"),
+    ],
+)
+def test_a_bad_table_is_an_error_that_names_the_word(suite: str, changes: dict, said: str) -> None:
+    with pytest.raises(HeadraceError, match=said):
+        plans.tables_of(suite, **changes)
+
+
+def test_the_quick_plan_is_one_game_and_less_than_half_an_hour_of_two_cores() -> None:
+    runs = plans.QUICK.runs()
+    assert len({run.env for run in runs}) == 1
+    assert {"qrc", "qrc+spr+orth"} <= {name_of(run.agent) for run in runs}
+    assert len({run.seed for run in runs}) >= 3
+    assert 20 * 60 < plans.usual_seconds(runs, cores=2) < 30 * 60
+
+
+def test_time_is_the_sum_over_runs_shared_by_the_cores() -> None:
+    runs = plans.PaperTable("", ("qrc", "strq"), "minatar/breakout", 1_000, "0:2").runs()
+    expected = 2 * 1_000 / plans.USUAL_SPEED["qrc"] + 2 * 1_000 / plans.USUAL_SPEED["strq"]
+    assert plans.usual_seconds(runs, cores=4) == pytest.approx(expected / 4)
+    assert set(plans.USUAL_SPEED) == set(VARIANTS)

@@ -1,0 +1,177 @@
+"""The repository's pages, tables and figures are what `python experiments/results.py` makes of its records."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from headrace.sweep.plan import grid
+
+ROOT = Path(__file__).parents[2]
+REMEDY = "run `python experiments/results.py` after records have changed"
+NOT_RESULTS = re.compile(r"https?://\S+|`[^`]*`|\b\d+\.\d+\.\d+\b")
+
+
+@pytest.fixture(scope="module")
+def results() -> Any:
+    """experiments/results.py as a module, which finds what lies beside it as a script does."""
+    sys.path.insert(0, str(ROOT / "experiments"))
+    try:
+        import results as script
+
+        yield script
+    finally:
+        sys.path.pop(0)
+        for name in ("results", "result_tables"):
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def made(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made")
+    results.write_all(out)
+    return out
+
+
+@pytest.mark.parametrize("page", ["docs/results.md", "results/README.md", "README.md"])
+def test_every_block_of_a_page_is_what_the_records_give(page: str, made: Path) -> None:
+    assert "written by experiments/results.py" in (ROOT / page).read_text()
+    assert (ROOT / page).read_text() == (made / page).read_text(), REMEDY
+
+
+def test_every_table_is_what_the_records_give(made: Path) -> None:
+    names = {path.name for path in (made / "results/tables").iterdir()}
+    assert names == {path.name for path in (ROOT / "results/tables").iterdir()}, REMEDY
+    assert {"readings.csv", "variants_1m.csv", "claims.csv", "sources.csv", "updates.csv"} <= names
+    for name in names:
+        assert_equal_tables(made / "results/tables" / name, ROOT / "results/tables" / name)
+
+
+def assert_equal_tables(ours: Path, theirs: Path) -> None:
+    """Equal words, and numbers equal but for the last digits, which may differ between machines."""
+    first, second = (list(csv.reader(path.read_text().splitlines())) for path in (ours, theirs))
+    assert [len(row) for row in first] == [len(row) for row in second], f"{theirs}: {REMEDY}"
+    for b, a in zip((x for row in first for x in row), (x for row in second for x in row), strict=True):
+        assert a == b or near(a, b), f"{theirs}: {a} is now {b}; {REMEDY}"
+
+
+def near(first: str, second: str) -> bool:
+    try:
+        return float(first) == pytest.approx(float(second), rel=1e-6, abs=1e-9)
+    except ValueError:
+        return False
+
+
+def test_every_figure_is_what_the_records_give(made: Path) -> None:
+    names = {path.name for path in (made / "docs/results").iterdir()}
+    assert names == {path.name for path in (ROOT / "docs/results").iterdir()}, REMEDY
+    shown = set(re.findall(r"\]\(results/(\w+\.png)\)", (ROOT / "docs/results.md").read_text()))
+    assert shown <= names
+    for name in names:
+        ours, theirs = (np.asarray(Image.open(top / "docs/results" / name).convert("L"), float) for top in (made, ROOT))
+        assert ours.shape == theirs.shape, f"{name}: {REMEDY}"
+        assert np.abs(ours - theirs).mean() < 1.0, f"{name}: {REMEDY}"  # fonts may be drawn a little otherwise
+
+
+@pytest.mark.parametrize("page", ["docs/results.md", "results/README.md"])
+def test_no_measured_number_is_typed_by_hand(page: str, results: ModuleType) -> None:
+    by_hand = results.MARK.sub("", (ROOT / page).read_text())
+    assert re.findall(r"\d+\.\d+", NOT_RESULTS.sub("", by_hand)) == []
+
+
+def test_every_block_that_a_page_asks_for_is_known(results: ModuleType) -> None:
+    for page in results.PAGES:
+        text = (ROOT / page).read_text()
+        asked = re.findall(r"<!-- (\w+): written by", text)
+        assert set(asked) <= set(results.BLOCKS)
+        assert len(asked) == len(results.MARK.findall(text)), f"{page}: a block has no end"
+
+
+def test_a_page_follows_its_records(results: ModuleType, tmp_path: Path) -> None:
+    """Without one run, the block is another."""
+    shutil.copytree(ROOT / "results/minatar_1m", tmp_path / "results/minatar_1m")
+    page = "<!-- held: written by experiments/results.py -->\nold\n<!-- end of held -->\nby hand\n"
+    before = results.filled(page, results.Results(tmp_path))
+    assert before.endswith("<!-- end of held -->\nby hand\n")
+    assert "old" not in before
+    shutil.rmtree(next((tmp_path / "results/minatar_1m").glob("qrc_minatar-freeway_seed1_*")))
+    after = results.filled(page, results.Results(tmp_path))
+    count = [int(re.search(r"there are (\d+) finished runs of 1M", text)[1]) for text in (before, after)]  # type: ignore[index]
+    assert count[0] - count[1] == 1
+
+
+def test_every_command_of_the_sources_has_their_runs() -> None:
+    """As typed, each names as many runs as its line has, and the same agent."""
+    with (ROOT / "results/tables/sources.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    for row in rows:
+        words = shlex.split(row["command"])
+        assert words[:2] == ["headrace", "sweep"]
+        options = dict(zip(words[4::2], words[5::2], strict=True))
+        settings = [value for name, value in zip(words[4::2], words[5::2], strict=True) if name == "--set"]
+        runs = grid(words[2], words[3], seeds=options["--seeds"], steps=float(options["--steps"]), settings=settings)
+        assert {run.steps for run in runs} == {int(row["steps"])}
+        assert len(runs) >= int(row["runs"])
+
+
+REWRITE = "the records no longer say this: rewrite 'What shows at this length' in docs/results.md, and this test"
+
+
+def rows_of(results: ModuleType, name: str) -> list[Any]:
+    return next(table for table in results.Results(ROOT).own_tables if table.name == name).data
+
+
+def test_the_claims_stand_as_the_prose_says(results: ModuleType) -> None:
+    found = {judged.claim: judged.verdict for judged in results.Results(ROOT).claims}
+    said = {
+        "SPR improves QRC: qrc < qrc+spr": "does not hold",
+        "orth improves it further: qrc+spr < qrc+spr+orth": "not enough runs",
+        "SPR alone harms Stream Q: strq+spr < strq": "holds",
+        "so does SPR with orth: strq+spr+orth < strq": "holds",
+        "SPR raises the effective rank under DQN": "holds",
+        "RL and SPR updates are near orthogonal under QRC": "holds",
+    }
+    assert {claim: found[claim] for claim in said} == said, REWRITE
+
+
+def test_what_the_prose_says_without_a_verdict(results: ModuleType) -> None:
+    means = {row["agent"]: row["mean"] for row in rows_of(results, "variants_1m") if row["env"] == "mean"}
+    assert means["dqn+spr"] < means["dqn"], REWRITE
+    assert means["strq+spr+orth2"] < min(means["strq+spr"], means["strq"]), REWRITE
+    cosines = {row["agent"]: row["value"] for row in rows_of(results, "updates") if row["quantity"] == "cosine"}
+    assert all(0 <= cosines[agent] < 0.1 for agent in ("strq+spr", "strq+spr+orth", "strq+spr+orth2")), REWRITE
+
+
+def test_weaker_spr_loses_less_and_none_is_above_qrc(results: ModuleType) -> None:
+    rows = sorted(rows_of(results, "weights"), key=lambda row: float(row["weight"]))
+    sizes, returns = [row["size"] for row in rows], [row["mean_return"] for row in rows]
+    assert sizes == sorted(sizes), REWRITE
+    assert sizes[-1] > 1, REWRITE
+    assert rows[-1]["verdict"] == "worse", REWRITE
+    assert min(returns) == returns[-1], REWRITE
+    assert max(row["value"] for row in rows) < 0, REWRITE
+
+
+def test_the_loss_and_the_learning_rate_are_where_the_prose_has_them(results: ModuleType) -> None:
+    scores = {(row["agent"], row["env"]): row["mean"] for row in rows_of(results, "variants_1m")}
+    games = [env for agent, env in scores if agent == "qrc" and env != "mean"]
+    for base in ("dqn", "strq", "qrc"):
+        lost = {env: scores[base, env] - scores[f"{base}+spr", env] for env in games}
+        assert max(lost, key=lambda env: lost[env]) == "minatar/space_invaders", REWRITE
+    readings = rows_of(results, "readings")
+    best = max((row for row in readings if row["runs"]), key=lambda row: row["mean_return"])
+    assert best["agent"] == "qrc td.lr=0.0003", REWRITE
+    spr = next(
+        row for row in readings if (row["question"], row["variant"], row["agent"]) == ("weight", "qrc+spr", "qrc")
+    )
+    assert best["difference"] > abs(spr["difference"]), REWRITE
