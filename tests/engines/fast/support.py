@@ -85,28 +85,20 @@ def experience(shape: tuple[int, ...], steps: int, seed: int = 0) -> tuple[np.nd
     return first, found
 
 
-def worst_error(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> tuple[float, str]:
-    """The largest relative error of any array, in the Euclidean norm, and which array has it.
+def errors_of(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> dict[str, float]:
+    """The relative error of every array, in the Euclidean norm.
 
     A statistic is the sum of two arrays, the second of which holds what rounding took from the first: they are compared
     as that sum.
     """
     assert set(got) == set(wanted), set(got) ^ set(wanted)
     whole = [name for name in wanted if not name.endswith("_rest")]
-    return max((relative_error(_with_rest(got, name), _with_rest(wanted, name)), name) for name in whole)
+    return {name: relative_error(_with_rest(got, name), _with_rest(wanted, name)) for name in whole}
 
 
-def by_layer(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays with each layer's weights and bias as one.
-
-    A bias below a LayerNorm has a gradient that nearly cancels: its last digits are neither engine's to be sure of (on
-    MinAtar's shape they differ by 1.2e-5 of its norm). Beside the layer's weights they are as small as they should be.
-    """
-    found = {name: array for name, array in arrays.items() if not name.endswith(("/w", "/b"))}
-    for name in (name for name in arrays if name.endswith("/w")):
-        layer = [arrays[name], *([arrays[name[:-1] + "b"]] if name[:-1] + "b" in arrays else [])]
-        found[name[:-2]] = np.concatenate([array.ravel() for array in layer])
-    return found
+def worst_error(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> tuple[float, str]:
+    """The largest of these errors, and which array has it."""
+    return max((error, name) for name, error in errors_of(got, wanted).items())
 
 
 def _with_rest(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:

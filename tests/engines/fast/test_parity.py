@@ -11,12 +11,12 @@ import pytest
 
 from headrace.agents import ABLATIONS, VARIANTS, BySuite, agent_named
 from headrace.envs.base import TimeStep
+from tests.engines.fast.parity import METRICS, compare_steps
 from tests.engines.fast.support import (
     IMAGE,
     SMALL,
     SUITES,
     VECTOR,
-    by_layer,
     engines,
     experience,
     on,
@@ -25,28 +25,28 @@ from tests.engines.fast.support import (
     worst_error,
 )
 
-# Nearly all arrays agree to 1e-6. The worst is the gradient of a bias below a LayerNorm, a sum that cancels: there
-# each engine is up to 5e-6 away from the definition in double precision (test_truth.py), and 1.2e-5 from the other.
-STEP_TOLERANCE = 2e-5
 FREE_TOLERANCE = 1e-3
-METRICS = "stream/tally/"  # cosines near 0, losses that cancel: compared as numbers of about the size of one
 
 USUAL = [*((name, "vector") for name in VARIANTS), ("qrc+spr+orth", "minatar")]
 KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
 
 
-def parity(agent, spec, steps, tolerance=STEP_TOLERANCE):
-    """Runs both side by side, the fast engine put into the reference's state before every step."""
+def parity(agent, spec, steps):
+    """Every array of every step within 1e-5, or else the fast engine nearer the truth: `compare_steps`."""
+    compare_steps(agent, spec, steps)
+
+
+def near(agent, spec, steps, tolerance):
+    """As `parity` with a tolerance of its own."""
     reference, fast = engines(agent, spec)
     first, answers = experience(spec.frame_shape, steps)
     reference.begin(first)
     fast.begin(first)
-    compare(by_layer(fast.save()), by_layer(reference.save()), tolerance, "the beginning")
     for t, timestep in enumerate(answers):
         fast.restore(reference.save())
         reference.learn(timestep)
         fast.learn(timestep)
-        compare(by_layer(fast.save()), by_layer(reference.save()), tolerance, f"step {t}")
+        compare(fast.save(), reference.save(), tolerance, f"step {t}")
 
 
 def compare(got, wanted, tolerance, when):
@@ -64,7 +64,7 @@ def test_a_step_gives_the_state_of_the_reference_engine(name, suite):
 
 def test_frames_are_standardised_and_then_stacked():
     shape = (*SMALL[IMAGE][:2], 4)
-    parity(on(agent_named("strq"), IMAGE), spec_of(shape, frames=2), 20, tolerance=1e-4)
+    near(on(agent_named("strq"), IMAGE), spec_of(shape, frames=2), 20, tolerance=1e-4)
 
 
 @pytest.mark.long
@@ -72,7 +72,7 @@ def test_frames_are_standardised_and_then_stacked():
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_agent_and_switch_on_small_networks(name, network):
     # Layers of five units are ill-conditioned: the last digits of their gradients are neither engine's to be sure of.
-    parity(on(agent_named(name), network), spec_of(SMALL[network]), 60, tolerance=1e-3)
+    near(on(agent_named(name), network), spec_of(SMALL[network]), 60, tolerance=1e-3)
 
 
 @pytest.mark.long

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
+
+from headrace.agents import VARIANTS, BySuite, agent_named
+from tests.engines.fast.parity import STEP_TOLERANCE, compare_steps
+from tests.engines.fast.support import SUITES, on, spec_of
+
+
+def distances(name, suite, steps):
+    found = compare_steps(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), steps, look_every=1)
+    assert found.reference > 0, "double precision is told apart from single"
+    return found
+
+
+def test_both_engines_are_near_the_definition_in_double_precision():
+    found = distances("qrc+spr+orth", "vector", 8)
+    assert found.fast <= STEP_TOLERANCE
+    assert found.reference <= STEP_TOLERANCE
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("suite", ["vector", "minatar"])
-@pytest.mark.parametrize("name", ["strq", "qrc"])
+@pytest.mark.parametrize("name", VARIANTS)
 def test_the_fast_engine_is_about_as_near_the_truth_as_the_reference(name, suite):
-    command = [sys.executable, "-m", "tests.engines.fast.truth", name, suite, "30"]
-    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert said["fast"]["median"] <= 3 * said["reference"]["median"], said
-    assert said["fast"]["median"] < 1e-6, said
+    found = distances(name, suite, 40)
+    assert found.fast <= 3 * found.reference, found

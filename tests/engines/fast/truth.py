@@ -1,47 +1,38 @@
-"""Both engines against the definition in double precision, in a process of its own (double precision is a switch of the
-whole process). Prints, as JSON, the median over steps and arrays of each engine's relative error, and the largest."""
+"""The definition in double precision: one step of the reference engine's `learn` from a state in single precision.
+
+Everything that comes into the step (state, transition, random numbers) is what both engines are given; only what is
+computed from it is in double precision.
+"""
 
 from __future__ import annotations
 
-import json
-import sys
+from typing import Any
 
 import jax
+import numpy as np
 
-jax.config.update("jax_enable_x64", True)
+from headrace.agents import Agent
+from headrace.engines.reference import stream
+from headrace.engines.reference.agent import learn
+from headrace.engines.reference.arrays import named_arrays
+from headrace.engines.reference.transition import Transition
+from headrace.envs.base import TimeStep
+from headrace.normalize import include_reward, scaled_reward
+from tests.engines.fast.support import QUICK, Reference
 
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-
-from headrace.agents import BySuite, agent_named  # noqa: E402
-from headrace.engines.reference import stream  # noqa: E402
-from headrace.engines.reference.agent import Draws, learn  # noqa: E402
-from headrace.engines.reference.arrays import named_arrays  # noqa: E402
-from headrace.engines.reference.auxiliary import draws_needed  # noqa: E402
-from headrace.engines.reference.transition import Transition  # noqa: E402
-from headrace.normalize import include_reward, scaled_reward  # noqa: E402
-from tests.engines.fast.support import QUICK, SUITES, engines, experience, on, spec_of  # noqa: E402
+_learn = jax.jit(learn, static_argnums=1, compiler_options=QUICK)
 
 
-def single(tree):
-    return jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, tree)
+def double(tree: Any) -> Any:
+    """Single precision made double; whole numbers stay as they are."""
+    arrays = jax.tree.map(np.asarray, tree)
+    return jax.tree.map(lambda x: x.astype(np.float64) if x.dtype == np.float32 else x, arrays)
 
 
-def draw_in_single(agent, key):
-    """Random numbers are defined in single precision."""
-    u = jax.random.uniform(key, (3 + draws_needed(agent.aux),), jnp.float32)
-    return Draws(explore=u[0], action=u[1], replay=u[2], aux=u[3:])
-
-
-stream.draw_step = draw_in_single
-
-
-def double(tree):
-    return jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, tree)
-
-
-def transition_of(state, timestep, gamma):
+def transition_of(state: Any, timestep: TimeStep, gamma: float) -> Transition:
     """What the stream makes of an answer, in single precision: the input that all three are given."""
+    import jax.numpy as jnp
+
     _, frame = stream._observe(state.obs_scale, timestep.successor)
     scale = include_reward(state.reward_scale, timestep.reward, timestep.last, np.float32(gamma))
     return Transition(
@@ -50,38 +41,13 @@ def transition_of(state, timestep, gamma):
     )  # fmt: skip
 
 
-def errors(got, wanted):
-    return [
-        float(np.linalg.norm(np.asarray(got[name], np.float64) - truth) / np.linalg.norm(truth))
-        for name, truth in wanted.items()
-        if truth.dtype == np.float64 and np.linalg.norm(truth) > 0
-    ]
-
-
-def compared(name, suite, steps):
-    agent, spec = on(agent_named(name), BySuite()), spec_of(SUITES[suite])
-    reference, fast = engines(agent, spec)
-    exactly = jax.jit(learn, static_argnums=1, compiler_options=QUICK)
-    first, answers = experience(spec.frame_shape, steps)
-    reference.begin(first)
-    fast.begin(first)
-    reference.state = single(reference.state)
-    reference.restore(fast.save())
-    found = {"fast": [], "reference": []}
-    for timestep in answers:
-        state = reference.state
-        fast.restore(reference.save())
-        draws = double(draw_in_single(agent, stream.step_keys(reference.setting, state.agent.step).agent))
-        seen = double(jax.tree.map(jnp.asarray, transition_of(state, timestep, agent.td.gamma)))
-        truth, _ = exactly(agent, reference.layout, double(state.agent), seen, draws)
-        wanted = named_arrays("stream/agent", truth)
-        reference.learn(timestep)
-        reference.state = single(reference.state)
-        fast.learn(timestep)
-        found["fast"] += errors(fast.save(), wanted)
-        found["reference"] += errors(reference.save(), wanted)
-    return {who: {"median": float(np.median(e)), "largest": max(e)} for who, e in found.items()}
-
-
-if __name__ == "__main__":
-    print(json.dumps(compared(sys.argv[1], sys.argv[2], int(sys.argv[3]))))
+def true_state(reference: Reference, agent: Agent, timestep: TimeStep) -> dict[str, np.ndarray]:
+    """The agent's state after this answer, in double precision, by the names of a saved state."""
+    state = reference.state
+    draws = double(stream.draw_step(agent, stream.step_keys(reference.setting, state.agent.step).agent))
+    seen, before = double(transition_of(state, timestep, agent.td.gamma)), double(state.agent)
+    with jax.enable_x64(True):
+        after, _ = _learn(agent, reference.layout, before, seen, draws)
+        found = named_arrays("stream/agent", after)
+    assert any(array.dtype == np.float64 for array in found.values())
+    return found

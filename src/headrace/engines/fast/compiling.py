@@ -71,12 +71,14 @@ def cache_folder() -> Path | None:
 
 
 def _fingerprint() -> str:
-    """Of the source, the compiler and the processor."""
+    """Of the source, the compiler and the processor; and of where and when the source was put in place, which numba
+    looks at too: what it would not take from the folder is better compiled in a process of its own."""
     here = Path(__file__).parent
     found = hashlib.sha256()
-    for path in sorted([*here.glob("kernels/*.py"), here / "machine.py", here / "native.py", here / "compiling.py"]):
+    beside = [here / name for name in ("machine.py", "native.py", "lanes.py", "compiling.py")]
+    for path in sorted([*here.glob("kernels/*.py"), *beside]):
         found.update(path.read_bytes())
     facts = (sys.version, numba.__version__, llvmlite.__version__, binding.get_host_cpu_name())
     features = binding.get_host_cpu_features().flatten()
-    found.update(repr((*facts, features)).encode())
+    found.update(repr((*facts, features, str(here), (here / "machine.py").stat().st_mtime_ns)).encode())
     return found.hexdigest()[:16]

@@ -30,6 +30,8 @@ class DqnTd(Td):
 class ReplayTd(DqnTd):
     """DQN from a small memory: nothing can be prepared, since what is learnt from is drawn after the answer."""
 
+    prepares = False
+
     def __init__(self, frame: Frame, rule: Dqn, draws: int, rows: Rows) -> None:
         super().__init__(frame, rule, draws, rows)
         assert isinstance(rule.memory, Replay)
@@ -51,7 +53,7 @@ class ReplayTd(DqnTd):
         frame.entries.append(Entry(f"{name}/inserted", self.inserted, (), np.int32))
 
     def prepare(self, program: Program) -> None:
-        pass
+        """Nothing: which transition is learnt from is not known yet."""
 
     def look_ahead(self, program: Program) -> None:
         frame = self.frame
@@ -66,8 +68,9 @@ class ReplayTd(DqnTd):
         self.learning.project(program, self.weights)
         self.learning.finish(program, self.weights)
         self.frame.encoder.turn(program, self.weights.encoder)
-        self._differentiate(program, self.learning, self.weights, self.gradient, self.flags)
-        self._measure(program)
+        self._select(program, self.learning, self.weights, self.gradient, self.flags)
+        self.pass_back(program)
+        self.end_gradient(program)
 
     def err(self, program: Program) -> None:
         self._bootstrap(program)

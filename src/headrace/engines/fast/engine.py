@@ -45,10 +45,12 @@ def _kinds(part: Part) -> set[type]:
     return {type(part)}.union(*(_kinds(value) for value in inner if isinstance(value, Part)))
 
 
-def _workers(threads: int, prepare: np.ndarray, respond: np.ndarray, *memory: np.ndarray) -> Alone | Overlapped:
+def _workers(threads: int, plan: StreamPlan, *memory: np.ndarray) -> Alone | Overlapped:
     if threads not in (1, 2):
         raise BadSetting(f"the fast engine uses 1 or 2 threads, got {threads}")
-    return Alone(prepare, respond) if threads == 1 else Overlapped(prepare, respond, *memory)
+    if threads == 1:
+        return Alone(plan.alone.rows())
+    return Overlapped(plan.prepare.rows(), plan.respond.rows(), *memory)
 
 
 class FastEngine:
@@ -62,7 +64,7 @@ class FastEngine:
         plan = self._plan = StreamPlan(agent, spec)
         self._seed, self._steps = seed, steps
         self._f, self._s, self._n = plan.frame.memory.allocate()
-        self._work = _workers(threads, plan.prepare.rows(), plan.respond.rows(), self._f, self._s, self._n)
+        self._work = _workers(threads, plan, self._f, self._s, self._n)
         self._n[plan.seed : plan.seed + 2] = key_of(seed)
         self._f[plan.total] = steps
         size, shape = plan.frame_size, spec.frame_shape

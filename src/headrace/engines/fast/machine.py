@@ -22,12 +22,21 @@ from headrace.engines.fast.kernels.accounts import (
     zero,
 )
 from headrace.engines.fast.kernels.directions import combine
-from headrace.engines.fast.kernels.flat import decay, follow_trace, products, squared_norm, trace_size, update
+from headrace.engines.fast.kernels.flat import (
+    decay,
+    follow_alone,
+    follow_trace,
+    products,
+    squared_norm,
+    trace_size,
+    update,
+)
 from headrace.engines.fast.kernels.layers import (
     activate,
     column_sums,
     dense,
     dense_back,
+    dense_both_ways,
     fold,
     head,
     head_back,
@@ -94,6 +103,7 @@ INSTRUCTIONS = (
     join_action,
     dense,
     dense_back,
+    dense_both_ways,
     outer,
     head,
     head_back,
@@ -116,6 +126,7 @@ INSTRUCTIONS = (
     augment,
     trace_size,
     follow_trace,
+    follow_alone,
     squared_norm,
     products,
     update,
@@ -157,6 +168,7 @@ INSTRUCTIONS = (
     JOIN_ACTION,
     DENSE,
     DENSE_BACK,
+    DENSE_BOTH_WAYS,
     OUTER,
     HEAD,
     HEAD_BACK,
@@ -179,6 +191,7 @@ INSTRUCTIONS = (
     AUGMENT,
     TRACE_SIZE,
     FOLLOW_TRACE,
+    FOLLOW_ALONE,
     SQUARED_NORM,
     PRODUCTS,
     UPDATE,
@@ -201,14 +214,25 @@ INSTRUCTIONS = (
     TALLY,
 ) = range(len(INSTRUCTIONS) + 1)
 CODES = {instruction: code for code, instruction in enumerate(INSTRUCTIONS, start=1)}
-STOPPED, ASLEEP = range(2)  # what `serve` returns
+AWAIT, ANSWER = -1, -2  # the first and the last row of a list that is carried out again and again
 FINE = -1  # what `carry_out` returns when all is well
 WIDTH = 26  # of a row: the code and the most operands that an instruction has
 
 
 @ordered
+def ticket_came(flags, patience):
+    """Waits for a ticket that has not been answered; gives up where it is negative, or none has come for a while."""
+    for _ in range(patience):
+        ticket = peek(flags)
+        if ticket != peek(flags + 8):
+            return ticket >= 0
+    return False
+
+
+@ordered
 def run(rows, f, s, n):
-    """Carries the rows out, one after the other. `SKIP flag count` passes `count` rows over unless the flag is set."""
+    """Carries the rows out, one after the other. `SKIP flag count` passes `count` rows over unless the flag is set;
+    between `AWAIT flags patience` and `ANSWER flags` lies what is done for every ticket that is posted."""
     at = 0
     while at < rows.shape[0]:
         a = rows[at]
@@ -216,6 +240,12 @@ def run(rows, f, s, n):
         code = a[0]
         if code == SKIP:
             at += 0 if n[a[1]] != 0 else a[2]
+        elif code == AWAIT:
+            if not ticket_came(a[1], a[2]):
+                return
+        elif code == ANSWER:
+            post(a[1] + 8, peek(a[1]))
+            at = 0
         elif code == STANDARDISE:
             standardise(f, n, a[1], a[2], a[3], a[4], a[5])
         elif code == STANDARDISE_FROZEN:
@@ -252,6 +282,8 @@ def run(rows, f, s, n):
             dense(f, a[1], a[2], a[3], a[4], a[5], a[6])
         elif code == DENSE_BACK:
             dense_back(f, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == DENSE_BOTH_WAYS:
+            dense_both_ways(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
         elif code == OUTER:
             outer(f, a[1], a[2], a[3], a[4], a[5])
         elif code == HEAD:
@@ -299,6 +331,8 @@ def run(rows, f, s, n):
             trace_size(f, s, a[1], a[2], a[3], a[4], a[5])
         elif code == FOLLOW_TRACE:
             follow_trace(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
+        elif code == FOLLOW_ALONE:
+            follow_alone(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
         elif code == SQUARED_NORM:
             squared_norm(f, s, a[1], a[2], a[3])
         elif code == PRODUCTS:
@@ -306,9 +340,9 @@ def run(rows, f, s, n):
         elif code == UPDATE:
             update(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10])
         elif code == DECAY:
-            decay(f, s, a[1], a[2], a[3], a[4], a[5])
+            decay(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
         elif code == OUTER_TRACE_SIZE:
-            outer_trace_size(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
+            outer_trace_size(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
         elif code == OUTER_SQUARED_NORM:
             outer_squared_norm(f, s, a[1], a[2], a[3], a[4], a[5], a[6])
         elif code == OUTER_PRODUCTS:
@@ -373,25 +407,6 @@ def hashed(key0, key1, x0, x1):
     """One evaluation of threefry2x32: what folds a number into a key, and what splits one."""
     a, b = threefry(np.uint64(key0), np.uint64(key1), np.uint64(x0), np.uint64(x1))
     return np.int64(a), np.int64(b)
-
-
-@entry
-def serve(rows, f, s, n, flags, patience):
-    """Carries the list out for every ticket that is posted, until one is negative or none has come for a while."""
-    asked, done, idle = flags.ctypes.data, flags.ctypes.data + 8, 0
-    while idle < patience:
-        ticket = peek(asked)
-        if ticket < 0:
-            return STOPPED
-        if ticket == peek(done):
-            idle += 1
-            continue
-        mode = flush_denormals()
-        run(rows, f, s, n)
-        set_mode(mode)
-        post(done, ticket)
-        idle = 0
-    return ASLEEP
 
 
 @entry

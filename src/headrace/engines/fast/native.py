@@ -40,16 +40,16 @@ def _tile(rows: int, start: Callable[[Any, Any], Any]) -> Any:
         a, row_step, inner_step, b, b_step, c, c_step, inner = args
         kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
         fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
-        starts = [_at(builder, c, builder.mul(_number(r), c_step)) for r in range(rows)]
-        places = [place for first in starts for place in (first, _at(builder, first, _number(LANES)))]
+        starts = [address_at(builder, c, builder.mul(number(r), c_step)) for r in range(rows)]
+        places = [place for first in starts for place in (first, address_at(builder, first, number(LANES)))]
         sums = [cgutils.alloca_once(builder, VECTOR) for _ in places]
         for room, place in zip(sums, places, strict=True):
             builder.store(start(builder, place), room)
         with cgutils.for_range(builder, inner) as loop:
-            row = _at(builder, b, builder.mul(loop.index, b_step))
-            from_b = [_load(builder, _at(builder, row, _number(LANES * i))) for i in range(2)]
+            row = address_at(builder, b, builder.mul(loop.index, b_step))
+            from_b = [_load(builder, address_at(builder, row, number(LANES * i))) for i in range(2)]
             for r in range(rows):
-                place = _at(builder, a, builder.mul(_number(r), row_step), builder.mul(loop.index, inner_step))
+                place = address_at(builder, a, builder.mul(number(r), row_step), builder.mul(loop.index, inner_step))
                 from_a = _spread(builder, place)
                 for room, vector in zip(sums[2 * r : 2 * r + 2], from_b, strict=True):
                     builder.store(builder.call(fma, [from_a, vector, builder.load(room)]), room)
@@ -60,14 +60,14 @@ def _tile(rows: int, start: Callable[[Any, Any], Any]) -> Any:
     return intrinsic(tile)
 
 
-def _number(value: int) -> Any:
+def number(value: int) -> Any:
     return ir.Constant(I64, value)
 
 
-def _at(builder: Any, address: Any, *steps: Any) -> Any:
+def address_at(builder: Any, address: Any, *steps: Any) -> Any:
     """The address so many floats further on."""
     for step in steps:
-        address = builder.add(address, builder.mul(step, _number(4)))
+        address = builder.add(address, builder.mul(step, number(4)))
     return address
 
 

@@ -104,8 +104,9 @@ class ConvEncoder:
 
     def turn(self, program: Program, weights: Block) -> None:
         """Turns the weights over, once for every way back through them in the same step."""
-        turned = [self._memory.room(g.outputs * padded(g.window)) for g in self.layers]
-        self._turned[weights.offset] = turned
+        if weights.offset not in self._turned:
+            self._turned[weights.offset] = [self._memory.room(g.outputs * padded(g.window)) for g in self.layers]
+        turned = self._turned[weights.offset]
         for g, layer, out in list(zip(self.layers, weights.layers, turned, strict=True))[1:]:
             program.emit(turn_over, w=layer.w, out=out, rows=g.window, columns=g.outputs, step=padded(g.window))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.engines.fast.machine import STOPPED, ask, await_answer, serve
+from headrace.engines.fast.machine import ANSWER, AWAIT, WIDTH, ask, await_answer, carry_out
 
 PATIENCE = 2_000_000  # looks at the flag before the thread goes to sleep: some milliseconds
 STOP = -1
@@ -17,8 +17,8 @@ STOP = -1
 class Alone:
     """One thread: what is prepared is prepared when the environment has answered."""
 
-    def __init__(self, prepare: np.ndarray, respond: np.ndarray) -> None:
-        self.rows = np.concatenate([prepare, respond])
+    def __init__(self, alone: np.ndarray) -> None:
+        self.rows = alone
 
     def start(self) -> None:
         """The next step may be prepared."""
@@ -34,8 +34,10 @@ class Overlapped:
     def __init__(self, prepare: np.ndarray, respond: np.ndarray, *memory: np.ndarray) -> None:
         self.rows = respond
         self._flags, self._ticket, self._wake = np.zeros(16, np.int64), 0, threading.Event()
+        first, last = _row(AWAIT, self._flags.ctypes.data, PATIENCE), _row(ANSWER, self._flags.ctypes.data)
+        rows = np.concatenate([first, prepare, last])
         thread = threading.Thread(
-            target=_serve, args=(prepare, memory, self._flags, self._wake), name="headrace-prepare", daemon=True
+            target=_serve, args=(rows, memory, self._flags, self._wake), name="headrace-prepare", daemon=True
         )
         thread.start()
         weakref.finalize(self, _stop, self._flags, self._wake)
@@ -49,8 +51,16 @@ class Overlapped:
         await_answer(self._flags)
 
 
+def _row(*numbers: int) -> np.ndarray:
+    row = np.zeros((1, WIDTH), np.int64)
+    row[0, : len(numbers)] = numbers
+    return row
+
+
 def _serve(rows: np.ndarray, memory: tuple[Any, ...], flags: np.ndarray, wake: threading.Event) -> None:
-    while serve(rows, *memory, flags, PATIENCE) != STOPPED:
+    unchecked = np.zeros(0, np.int64)
+    while flags[0] >= 0:
+        carry_out(rows, *memory, unchecked)
         wake.wait()
         wake.clear()
 

@@ -7,10 +7,10 @@ import numpy as np
 from headrace.agents import Qrc
 from headrace.engines.fast.frame import Entry, Frame
 from headrace.engines.fast.kernels.accounts import copy, root
-from headrace.engines.fast.kernels.flat import decay, follow_trace
+from headrace.engines.fast.kernels.flat import decay
 from headrace.engines.fast.kernels.outers import outer_decay
 from headrace.engines.fast.kernels.rules import keep_trace, qrc_terms
-from headrace.engines.fast.memory import NONE, Program
+from headrace.engines.fast.memory import Program
 from headrace.engines.fast.networks import Rows, ValuePass
 from headrace.engines.fast.td import VALUE_MODULES, Gradient, Td
 from headrace.engines.fast.updates import at
@@ -35,17 +35,18 @@ class QrcTd(Td):
         frame.entries.append(Entry("stream/agent/td/h_trace", self.h_trace, ()))
         self.h_lr, self.regularizer = memory.real(rule.lr * rule.h_lr_scale), memory.real(rule.regularizer)
         self.h_terms, self.h_decay, self.h_square = memory.real(0.0, 0.0, 0.0), memory.real(0.0), memory.sum()
-        self.scrap = memory.sum()  # the norm of an update that is not whole yet
         self.decay = memory.real(rule.gamma * rule.lamda)
         self.factor = memory.real(rule.lr / (1 - rule.gamma * rule.lamda) if rule.gamma * rule.lamda < 1 else np.inf)
-        self._u = {name: frame.scratch("h_" + name) for name in ("encoder", "head")}
 
-    def prepare(self, program: Program) -> None:
+    def begin_gradient(self, program: Program) -> None:
+        """That of h(s, a) is made as a whole: nothing else goes through its network."""
         program.emit(keep_trace, cut=self.cut, decay=self.decay, keep=self.keep)
-        super().prepare(program)
+        super().begin_gradient(program)
         self.frame.encoder.turn(program, self.h_weights.encoder)
         self.h.finish(program, self.h_weights)
-        self._differentiate(program, self.h, self.h_weights, self.h_gradient, self.frame.action)
+        self._select(program, self.h, self.h_weights, self.h_gradient, self.frame.action)
+        self.h.back_to_latent(program, self.h_weights)
+        self.h.back_to_image(program, self.h_weights, self.h_gradient.encoder)
 
     def _choose_terms(self, program: Program) -> None:
         program.emit(
@@ -76,14 +77,11 @@ class QrcTd(Td):
 
     def move_beside(self, program: Program) -> None:
         """Encoder and head of h."""
-        gradients = {"encoder": self.h_gradient.encoder, "head": self.h_gradient.head}
-        for name, gradient in gradients.items():
-            u, weights = self._u[name], self.frame.params["h_" + name]
+        for name, gradient in (("encoder", self.h_gradient.encoder), ("head", self.h_gradient.head)):
             program.emit(
-                follow_trace, z=self.h_traces[name].offset, g=gradient.offset, v=NONE, u=u.offset, size=u.size,
-                keep=self.keep, terms=self.h_terms, square=self.scrap,
+                decay, w=self.frame.params["h_" + name].offset, z=self.h_traces[name].offset, g=gradient.offset,
+                size=gradient.size, keep=self.keep, terms=self.h_terms, rate=self.h_decay, square=self.h_square,
             )  # fmt: skip
-            program.emit(decay, w=weights.offset, u=u.offset, size=u.size, rate=self.h_decay, square=self.h_square)
 
     def see(self, program: Program, obs: int) -> None:
         sizes = self.frame.sizes

@@ -35,10 +35,11 @@ def quantities(names: tuple[str, ...]) -> list[str]:
 
 
 class StreamPlan:
-    """An agent's memory and the four lists that work on it.
+    """An agent's memory and the lists that work on it.
 
     `prepare` needs nothing from the environment and changes nothing that is saved; `respond` does all the rest of a
-    step; `begin` makes the very first choice; `resume` makes anew what is not saved.
+    step; `alone` does both, with fewer passes over the weights and the same result; `begin` makes the very first
+    choice; `resume` makes anew what is not saved.
     """
 
     def __init__(self, agent: Agent, spec: EnvSpec) -> None:
@@ -56,9 +57,10 @@ class StreamPlan:
         self._place_modules()
         self._place_stream()
         self._place_account()
-        self.prepare, self.respond, self.begin, self.resume = Program(), Program(), Program(), Program()
+        self.prepare, self.respond, self.alone, self.begin, self.resume = (Program() for _ in range(5))
         self._prepare(self.prepare)
         self._respond(self.respond)
+        self._prepare_and_respond(self.alone)
         self._standardise_first(self.begin)
         self._see_first(self.begin)
         self._choose(self.begin)
@@ -167,7 +169,7 @@ class StreamPlan:
             group = "sums" if name in self.always else "aux_sums"
             frame.entries.append(Entry(f"stream/tally/{group}/{name}", self.sums + i, ()))
 
-    # the four lists
+    # the lists
 
     def _prepare(self, program: Program) -> None:
         program.emit(clear, start=0, size=self.frame.memory.sums)
@@ -176,12 +178,33 @@ class StreamPlan:
             self.aux.prepare(program)
 
     def _respond(self, program: Program) -> None:
-        frame, td, aux = self.frame, self.td, self.aux
-        self._normalise(program)
-        td.look_ahead(program)
-        if aux:
-            aux.look_ahead(program)
+        self._look_ahead(program)
         self._project(program)
+        self._learn(program)
+
+    def _prepare_and_respond(self, program: Program) -> None:
+        """Without a second thread the gradient of Q(s, a) can wait for s': both go through the projection together."""
+        if not self.td.prepares:
+            self._prepare(program)
+            self._respond(program)
+            return
+        program.emit(clear, start=0, size=self.frame.memory.sums)
+        self.td.begin_gradient(program)
+        if self.aux:
+            self.aux.prepare(program)
+        self._look_ahead(program)
+        self._project_both_ways(program)
+        self.td.end_gradient(program)
+        self._learn(program)
+
+    def _look_ahead(self, program: Program) -> None:
+        self._normalise(program)
+        self.td.look_ahead(program)
+        if self.aux:
+            self.aux.look_ahead(program)
+
+    def _learn(self, program: Program) -> None:
+        frame, td, aux = self.frame, self.td, self.aux
         td.err(program)
         td.back_from_bootstrap(program)
         if aux:
@@ -216,6 +239,20 @@ class StreamPlan:
         with program.only_if(frame.resting):
             self._together(program, [bootstrap])
         return None
+
+    def _project_both_ways(self, program: Program) -> None:
+        """As `_project`, with the gradient of Q(s, a) on its way back."""
+        frame, td = self.frame, self.td
+        if not td.target.is_online:
+            self._project(program)
+            td.pass_back(program)
+            return
+        if self.aux:
+            with program.only_if(frame.active):
+                self._project(program)
+                td.pass_back(program)
+        with program.only_if(frame.resting):
+            td.look_ahead_and_back(program, self._rows)
 
     def _together(self, program: Program, projections: list[Block]) -> None:
         sizes, k = self.frame.sizes, 0

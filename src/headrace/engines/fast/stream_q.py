@@ -21,11 +21,14 @@ class StreamQTd(Td):
         memory = self.memory
         self.traces = {name: frame.block(name, f"td/trace/{name}") for name in VALUE_MODULES}
         self.kappa, self.step_size, self.size = memory.real(rule.kappa), memory.real(0.0), memory.sum()
-        self.decay, self._sums = memory.real(rule.gamma * rule.lamda), memory.room(frame.sizes.hidden)
+        self.decay = memory.real(rule.gamma * rule.lamda)
 
-    def prepare(self, program: Program) -> None:
+    def begin_gradient(self, program: Program) -> None:
         program.emit(keep_trace, cut=self.cut, decay=self.decay, keep=self.keep)
-        super().prepare(program)
+        super().begin_gradient(program)
+
+    def end_gradient(self, program: Program) -> None:
+        super().end_gradient(program)
         sizes = self.frame.sizes
         for name, block in (("encoder", self.gradient.encoder), ("head", self.gradient.head)):
             program.emit(
@@ -33,7 +36,7 @@ class StreamQTd(Td):
             )
         program.emit(
             outer_trace_size, z=self.traces["projection"].offset, x=self.acting.x, d=self.acting.d,
-            inputs=sizes.latent + 1, outputs=sizes.hidden, keep=self.keep, sums=self._sums, out=self.size,
+            inputs=sizes.latent + 1, outputs=sizes.hidden, keep=self.keep, out=self.size,
         )  # fmt: skip
 
     def _choose_terms(self, program: Program) -> None:

@@ -15,6 +15,7 @@ from headrace.agents import Dqn, Qrc, StreamQ
 from headrace.engines.fast.frame import Frame
 from headrace.engines.fast.kernels.accounts import copy, overshoot, root, size_of
 from headrace.engines.fast.kernels.flat import squared_norm
+from headrace.engines.fast.kernels.layers import dense_both_ways
 from headrace.engines.fast.kernels.outers import outer_squared_norm
 from headrace.engines.fast.kernels.rules import (
     cut_trace,
@@ -44,6 +45,7 @@ class Td:
 
     metrics: tuple[str, ...] = ("td_error", "q", "q_gradient_norm", "td_update_norm")
     differentiates_bootstrap = False
+    prepares = True  # the gradient can be made before the environment answers
 
     def __init__(self, frame: Frame, rule: Dqn | StreamQ | Qrc, draws: int, rows: Rows) -> None:
         memory = self.memory = frame.memory
@@ -71,19 +73,31 @@ class Td:
 
     def prepare(self, program: Program) -> None:
         """The gradient of Q(s, a)."""
+        self.begin_gradient(program)
+        self.pass_back(program)
+        self.end_gradient(program)
+
+    def begin_gradient(self, program: Program) -> None:
+        """As far as the projection."""
         self.frame.encoder.turn(program, self.weights.encoder)
-        self._differentiate(program, self.learning, self.weights, self.gradient, self.frame.action)
+        self._select(program, self.learning, self.weights, self.gradient, self.frame.action)
+
+    def pass_back(self, program: Program) -> None:
+        """Back through the projection."""
+        self.learning.back_to_latent(program, self.weights)
+
+    def end_gradient(self, program: Program) -> None:
+        """Through the encoder, and what is to be known of the whole gradient."""
+        self.learning.back_to_image(program, self.weights, self.gradient.encoder)
         self._measure(program)
 
-    def _differentiate(
+    def _select(
         self, program: Program, value: ValuePass, weights: ValueWeights, gradient: Gradient, action: int
     ) -> None:
         program.emit(
             select, values=value.q, actions=value.n_actions, action=action, value=value.value, slopes=value.slopes
         )
         value.back_to_projection(program, weights, gradient.head)
-        value.back_to_latent(program, weights)
-        value.back_to_image(program, weights, gradient.encoder)
 
     def _measure(self, program: Program) -> None:
         sizes = self.frame.sizes
@@ -99,6 +113,14 @@ class Td:
     def look_ahead(self, program: Program) -> None:
         """The latent of s'; its way through the projection is shared with others'."""
         self.next.encode(program, self.bootstrap_weights, self.frame.next_obs)
+
+    def look_ahead_and_back(self, program: Program, following: Rows) -> None:
+        """The latent of s' through the projection and the gradient of Q(s, a) back, in one pass where both share it."""
+        sizes, learning, weights = self.frame.sizes, self.learning, self.weights.projection
+        program.emit(
+            dense_both_ways, w=weights.offset, x=following.x, y=following.y, d=learning.d, dx=learning.dx,
+            inputs=sizes.latent, outputs=sizes.hidden,
+        )  # fmt: skip
 
     def err(self, program: Program) -> None:
         """The TD error, and how far to go along each direction."""

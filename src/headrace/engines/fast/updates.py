@@ -50,7 +50,7 @@ from headrace.engines.fast.kernels.directions import (
     Z,
     combine,
 )
-from headrace.engines.fast.kernels.flat import follow_trace, products, update
+from headrace.engines.fast.kernels.flat import follow_alone, follow_trace, products, update
 from headrace.engines.fast.kernels.outers import outer_products, outer_squared_norm, outer_update
 from headrace.engines.fast.memory import NONE, Block, Program
 
@@ -163,7 +163,8 @@ class Module:
         frame, memory = rule.frame, rule.frame.memory
         self.rule, self.name, self.share, self.trace = rule, name, share, trace
         self.weights = frame.params[name]
-        self.gram, self.coefficients = memory.sum(DIRECTIONS**2), memory.room(COEFFICIENTS)
+        self.alone = share == TD_ALONE and rule.td_filter == NO_FILTER  # the RL update is taken as it is
+        self.gram, self.coefficients = memory.sum(DIRECTIONS**2), memory.real(1.0, *[0.0] * (COEFFICIENTS - 1))
         in_td, in_aux, shared = share != AUX_ALONE, share != TD_ALONE, share == SHARED
         self.c = self._past(f"aux/history/{name}", in_aux and rule.aux_filter != NO_FILTER)
         self.e = self._past(f"td_history/{name}", in_td and rule.td_filter != NO_FILTER)
@@ -202,10 +203,23 @@ class FlatModule(Module):
     def __init__(self, rule: Rule, name: str, share: int, trace: Block | None, gradients: Flat) -> None:
         super().__init__(rule, name, share, trace)
         self.gradients = gradients
-        self._u = rule.frame.scratch(name).offset if gradients.q else NONE
+        self._u = rule.frame.scratch(name).offset if gradients.q and not self.alone else NONE
 
     def move(self, program: Program) -> None:
         """Trace, coefficients and weights."""
+        if self.alone:
+            self._move_alone(program)
+        else:
+            self._move_along_all(program)
+
+    def _move_alone(self, program: Program) -> None:
+        rule, q, value = self.rule, self.gradients.q, self.gradients.value
+        program.emit(
+            follow_alone, w=self.weights.offset, z=at(self.trace), g=at(q), v=at(value), size=self.weights.size,
+            keep=rule.keep, terms=rule.terms, square=rule.td_square,
+        )  # fmt: skip
+
+    def _move_along_all(self, program: Program) -> None:
         rule, q, size = self.rule, self.gradients.q, self.weights.size
         z = at(self.trace) if self.trace else at(q)
         if q:
@@ -243,6 +257,8 @@ class OuterModule(Module):
 
     def weigh(self, program: Program) -> None:
         """Inner products and coefficients."""
+        if self.alone:
+            return
         rule, g = self.rule, self.gradients
         norm_apart = {(G, G)}
         masks = self._masks(norm_apart)

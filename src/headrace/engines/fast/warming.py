@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from headrace.engines.fast.compiling import cache_folder
-from headrace.engines.fast.machine import WIDTH, ask, await_answer, carry_out, fill_uniform, hashed, serve
+from headrace.engines.fast.machine import WIDTH, ask, await_answer, carry_out, fill_uniform, hashed
 from headrace.engines.fast.memory import Memory
 
 MARK = "complete"  # a file beside compiled code that says that all of it is there
@@ -31,7 +31,6 @@ def compile_all() -> None:
     carry_out(rows, f, s, n, flags[:0])
     await_answer(flags)
     ask(flags, -1)
-    serve(rows, f, s, n, flags, 1)
     fill_uniform(*hashed(0, 0, 0, 0), f)
 
 

@@ -122,7 +122,8 @@ def _(
         return loss, gradients["encoder"], filtered, history
 
     def rest(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree]:
-        return jnp.float32(0), zeros(modules["encoder"]), zeros(modules), history
+        nothing = zeros(modules)
+        return jnp.zeros((), nothing["encoder"][0]["w"].dtype), nothing["encoder"], nothing, history
 
     loss, raw, filtered, history = jax.lax.cond(active, learn, rest, state.history)
     descent = -aux.lr * aux.weight

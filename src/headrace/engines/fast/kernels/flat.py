@@ -21,10 +21,9 @@ from headrace.engines.fast.kernels.directions import (
     U,
     Z,
 )
-from headrace.engines.fast.kernels.vectors import ZERO, add_row, dot, renew
+from headrace.engines.fast.kernels.rows import follow_all_block, follow_decaying_block, follow_trace_block
+from headrace.engines.fast.kernels.vectors import BLOCK, ONE, ZERO, add_row, fill, long_dot, renew
 from headrace.engines.fast.native import move, part
-
-BLOCK = 1024  # numbers that are added up in single precision before double precision takes over
 
 
 @summing
@@ -70,12 +69,25 @@ def follow_trace(f, s, z, g, v, u, size, keep, terms, square):
 
 
 @ordered
-def long_dot(f, a, b, size):
-    total = 0.0
+def follow_alone(f, s, w, z, g, v, size, keep, terms, square):
+    """As `follow_trace` and `update` in one, where only the RL update moves the weights; z and v may be absent."""
+    at, total, kept, a, b = f.ctypes.data, 0.0, f[keep], f[terms], f[terms + 1]
+    along_trace = v < 0 and b == ZERO
+    if z < 0:
+        add_row(part(f, w, size), a, part(f, g, size))
+        s[square] += long_dot(f, g, g, size) * a * a
+        return
+    if kept == ZERO:
+        fill(part(f, z, size), ZERO)
     for start in range(0, size, BLOCK):
         length = min(BLOCK, size - start)
-        total += dot(part(f, a + start, length), part(f, b + start, length))
-    return total
+        weights, trace, gradient = at + 4 * (w + start), at + 4 * (z + start), at + 4 * (g + start)
+        if along_trace:
+            total += follow_trace_block(weights, trace, gradient, 0, length, kept, ZERO, ZERO, ZERO, a)
+        else:
+            value, c = (at + 4 * (v + start), f[terms + 2]) if v >= 0 else (gradient, ZERO)
+            total += follow_all_block(weights, trace, gradient, value, length, kept, a, b, c, ONE)
+    s[square] += total * a * a if along_trace else total
 
 
 @ordered
@@ -125,10 +137,13 @@ def update(f, n, active, coefficients, size, w, u, g, c, e, m, z):
 
 
 @ordered
-def decay(f, s, w, u, size, rate, square):
-    """u <- u - rate w and w <- w + u, with ||u||^2 added to `square`: QRC's second network."""
-    weights, change, factor = part(f, w, size), part(f, u, size), f[rate]
-    for j in range(size):
-        change[j] -= factor * weights[j]
-        weights[j] += change[j]
-    s[square] += long_dot(f, u, u, size)
+def decay(f, s, w, z, g, size, keep, terms, rate, square):
+    """QRC's second network: z <- keep z + g, u = terms . (z, g) - rate w, w <- w + u, with ||u||^2 to `square`."""
+    at, total, kept = f.ctypes.data, 0.0, f[keep]
+    if kept == ZERO:
+        fill(part(f, z, size), ZERO)
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        weights, trace, gradient = at + 4 * (w + start), at + 4 * (z + start), at + 4 * (g + start)
+        total += follow_decaying_block(weights, trace, gradient, 0, length, kept, f[terms], f[terms + 1], f[rate], ONE)
+    s[square] += total

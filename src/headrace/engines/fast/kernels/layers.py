@@ -5,8 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.engines.fast.compiling import ordered, summing
-from headrace.engines.fast.kernels.vectors import ONE, ZERO, add_four_rows, add_row, dot, fill, four_dots
+from headrace.engines.fast.kernels.rows import add_to
+from headrace.engines.fast.kernels.vectors import BLOCK, ONE, ZERO, fill, total_of
+from headrace.engines.fast.kernels.ways import (
+    back_1,
+    back_2,
+    back_3,
+    both_ways_4,
+    inner,
+    through_1,
+    through_4,
+    turn_block,
+)
 from headrace.engines.fast.native import (
+    LANES,
     TALLEST,
     TILE_COLUMNS,
     add_1,
@@ -27,7 +39,7 @@ from headrace.engines.fast.native import (
 
 SLOPE, STEEP = np.float32(0.01), np.float32(100)  # of LeakyReLU below zero, and of its inverse
 LAYER_NORM_EPS = 1e-5
-STRETCH = 64  # inputs of a dense layer that several rows go through together
+STRETCH = 32  # inputs of a dense layer that several rows go through together
 
 
 @ordered
@@ -71,10 +83,13 @@ def product(f, a, b, c, rows, columns, inner, turn_a):
     row_step, inner_step = (1, rows) if turn_a else (inner, 1)
     whole = columns - columns % TILE_COLUMNS
     height = 4 if rows % 4 == 0 and rows <= 64 else TALLEST
-    for j in range(0, whole, TILE_COLUMNS):
-        for i in range(0, rows, height):
-            left, right, to = at + 4 * (a + i * row_step), at + 4 * (b + j), at + 4 * (c + i * columns + j)
-            set_tile(min(height, rows - i), left, row_step, inner_step, right, columns, to, columns, inner)
+    # The smaller factor stays in the cache while the larger one goes by once.
+    down, across = -(-rows // height), whole // TILE_COLUMNS
+    for tile in range(down * across):
+        i, j = (tile // across, tile % across) if rows > columns else (tile % down, tile // down)
+        i, j = i * height, j * TILE_COLUMNS
+        left, right, to = at + 4 * (a + i * row_step), at + 4 * (b + j), at + 4 * (c + i * columns + j)
+        set_tile(min(height, rows - i), left, row_step, inner_step, right, columns, to, columns, inner)
     for i in range(rows):
         for j in range(whole, columns):
             total = ZERO
@@ -85,12 +100,14 @@ def product(f, a, b, c, rows, columns, inner, turn_a):
 
 @ordered
 def turn_over(f, w, out, rows, columns, step):
-    """The transpose of (rows, columns), with `step` numbers from a row of it to the next; by blocks, for the cache."""
-    for i in range(0, rows, 16):
-        for j in range(columns):
-            to, source = part(f, out + j * step, rows), part(f, w + j, rows * columns)
-            for k in range(i, min(i + 16, rows)):
-                to[k] = source[k * columns]
+    """The transpose of (rows, columns), with `step` numbers from a row of it to the next."""
+    at, down, across = f.ctypes.data, rows - rows % LANES, columns - columns % LANES
+    for j in range(0, across, LANES):
+        for i in range(0, down, LANES):
+            turn_block(at + 4 * (w + i * columns + j), columns, at + 4 * (out + j * step + i), step)
+    for j in range(columns):
+        for i in range(down if j < across else 0, rows):
+            f[out + j * step + i] = f[w + i * columns + j]
 
 
 @ordered
@@ -109,13 +126,14 @@ def patches(f, x, out, width, channels, kernel_h, kernel_w, stride_h, stride_w, 
 def fold(f, d, step, out, height, width, channels, kernel_h, kernel_w, stride_h, stride_w, rows, columns):
     """What `patches` took apart is added up: the gradient of an image from that of its windows, `step` apart."""
     fill(part(f, out, channels * height * width), ZERO)
+    data = f.ctypes.data
     length = kernel_w * channels
     for r in range(rows):
         for c in range(columns):
             at = d + (r * columns + c) * step
             for i in range(kernel_h):
                 start = out + ((r * stride_h + i) * width + c * stride_w) * channels
-                add_row(part(f, start, length), ONE, part(f, at, length))
+                add_to(data + 4 * start, ONE, data + 4 * at, length)
                 at += length
 
 
@@ -137,23 +155,30 @@ def mirrored_patches(f, x, out, height, width, channels):
         for c in range(width):
             for i in range(-1, 2):
                 row = mirrored(r + i, height)
-                for j in range(-1, 2):
-                    move(f, at, x + (row * width + mirrored(c + j, width)) * channels, channels)
-                    at += channels
+                if 0 < c < width - 1:
+                    move(f, at, x + (row * width + c - 1) * channels, 3 * channels)
+                else:
+                    for j in range(3):
+                        move(f, at + j * channels, x + (row * width + mirrored(c + j - 1, width)) * channels, channels)
+                at += 3 * channels
 
 
 @ordered
 def mirrored_fold(f, d, step, out, height, width, channels, kept):
     """Adds the gradient of an image's first `kept` channels, from that of its 3x3 windows, reflected at the edges."""
+    data = f.ctypes.data
     for r in range(height):
         for c in range(width):
             at = d + (r * width + c) * step
             for i in range(-1, 2):
                 row = mirrored(r + i, height)
-                for j in range(-1, 2):
-                    start = out + (row * width + mirrored(c + j, width)) * kept
-                    add_row(part(f, start, kept), ONE, part(f, at, kept))
-                    at += channels
+                if kept == channels and 0 < c < width - 1:
+                    add_to(data + 4 * (out + (row * width + c - 1) * kept), ONE, data + 4 * at, 3 * kept)
+                else:
+                    for j in range(3):
+                        start = out + (row * width + mirrored(c + j - 1, width)) * kept
+                        add_to(data + 4 * start, ONE, data + 4 * (at + j * channels), kept)
+                at += 3 * channels
 
 
 @ordered
@@ -166,31 +191,21 @@ def join_action(f, n, z, out, pixels, channels, actions, action):
         f[at + channels + n[action]] = ONE
 
 
-@summing
+@ordered
 def activate(f, y, bias, size, width, scale):
     """LayerNorm over all of `y` jointly, then LeakyReLU, in place; `bias` (none if negative) is added before.
 
-    Sums are kept by rows and added up in double precision; 1 / deviation is kept for the way back.
+    Long sums are taken by blocks and added up in double precision; 1 / deviation is kept for the way back.
     """
-    total = np.float64(0)
-    for start in range(y, y + size, width):
-        row, some = part(f, start, width), ZERO
-        if bias >= 0:
-            b = part(f, bias, width)
-            for j in range(width):
-                row[j] += b[j]
-        for j in range(width):
-            some += row[j]
-        total += some
-    mean = np.float32(total / size)
-    total = np.float64(0)
-    for start in range(y, y + size, width):
-        row, some = part(f, start, width), ZERO
-        for j in range(width):
-            centred = row[j] - mean
-            row[j] = centred
-            some += centred * centred
-        total += some
+    at, total = f.ctypes.data, 0.0
+    if bias >= 0:
+        for start in range(y, y + size, width):
+            add_to(at + 4 * start, ONE, at + 4 * bias, width)
+    for start in range(y, y + size, BLOCK):
+        total += total_of(part(f, start, min(BLOCK, y + size - start)))
+    mean, total = np.float32(total / size), 0.0
+    for start in range(y, y + size, BLOCK):
+        total += centre(part(f, start, min(BLOCK, y + size - start)), mean)
     per_deviation = np.float32(1.0 / np.sqrt(total / size + LAYER_NORM_EPS))
     values = part(f, y, size)
     for j in range(size):
@@ -200,26 +215,42 @@ def activate(f, y, bias, size, width, scale):
 
 
 @summing
+def centre(values, mean):
+    """Takes the mean away; gives the sum of squares that is left."""
+    total = ZERO
+    for j in range(values.size):
+        centred = values[j] - mean
+        values[j] = centred
+        total += centred * centred
+    return total
+
+
+@ordered
 def unactivate(f, a, d, size, width, scale):
     """The gradient before LeakyReLU and LayerNorm from that after them, in place; `a` is what `activate` gave."""
-    total = along = np.float64(0)
-    for start in range(0, size, width):
-        out, slope = part(f, a + start, width), part(f, d + start, width)
-        some, some_along = ZERO, ZERO
-        for j in range(width):
-            up = out[j] >= ZERO
-            normal = out[j] if up else STEEP * out[j]
-            s = slope[j] if up else SLOPE * slope[j]
-            slope[j] = s
-            some += s
-            some_along += s * normal
-        total += some
-        along += some_along
+    total, along = 0.0, 0.0
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        some, some_along = go_up(part(f, a + start, length), part(f, d + start, length))
+        total, along = total + some, along + some_along
     mean, mean_along, per_deviation = np.float32(total / size), np.float32(along / size), f[scale]
     outs, slopes = part(f, a, size), part(f, d, size)
     for j in range(size):
         normal = outs[j] if outs[j] >= ZERO else STEEP * outs[j]
         slopes[j] = per_deviation * (slopes[j] - mean - normal * mean_along)
+
+
+@summing
+def go_up(outs, slopes):
+    """Slopes before LeakyReLU, in place; gives their sum, and that of their products with what it was given."""
+    total, along = ZERO, ZERO
+    for j in range(outs.size):
+        normal = outs[j] if outs[j] >= ZERO else STEEP * outs[j]
+        slope = slopes[j] if outs[j] >= ZERO else SLOPE * slopes[j]
+        slopes[j] = slope
+        total += slope
+        along += slope * normal
+    return total, along
 
 
 @ordered
@@ -239,17 +270,13 @@ def dense(f, w, x, y, count, inputs, outputs):
     if count > 1 and outputs % TILE_COLUMNS == 0:
         dense_together(f, w, x, y, count, inputs, outputs)
         return
-    whole = inputs - inputs % 4
-    for i in range(0, whole, 4):
-        at = w + i * outputs
-        w0, w1 = part(f, at, outputs), part(f, at + outputs, outputs)
-        w2, w3 = part(f, at + 2 * outputs, outputs), part(f, at + 3 * outputs, outputs)
-        for k in range(count):
-            p = x + k * inputs + i
-            add_four_rows(part(f, y + k * outputs, outputs), f[p], f[p + 1], f[p + 2], f[p + 3], w0, w1, w2, w3)
-    for i in range(whole, inputs):
-        for k in range(count):
-            add_row(part(f, y + k * outputs, outputs), f[x + k * inputs + i], part(f, w + i * outputs, outputs))
+    at, whole = f.ctypes.data, inputs - inputs % 4
+    for k in range(count):
+        values, result = at + 4 * (x + k * inputs), at + 4 * (y + k * outputs)
+        for i in range(0, whole, 4):
+            through_4(at + 4 * (w + i * outputs), values + 4 * i, result, outputs)
+        for i in range(whole, inputs):
+            through_1(at + 4 * (w + i * outputs), values + 4 * i, result, outputs)
 
 
 @ordered
@@ -268,17 +295,35 @@ def dense_together(f, w, x, y, count, inputs, outputs):
 @ordered
 def dense_back(f, w, d, dx, count, inputs, outputs):
     """The gradient of a dense layer's inputs; the bias row of `w` is not among the `inputs` rows."""
-    whole = inputs - inputs % 4
+    at, whole = f.ctypes.data, inputs - inputs % 4
     for i in range(0, whole, 4):
-        at = w + i * outputs
-        w0, w1 = part(f, at, outputs), part(f, at + outputs, outputs)
-        w2, w3 = part(f, at + 2 * outputs, outputs), part(f, at + 3 * outputs, outputs)
-        for k in range(count):
-            p = dx + k * inputs + i
-            f[p], f[p + 1], f[p + 2], f[p + 3] = four_dots(w0, w1, w2, w3, part(f, d + k * outputs, outputs))
+        weights, k = at + 4 * (w + i * outputs), 0
+        while k < count:
+            slopes, to, left = at + 4 * (d + k * outputs), at + 4 * (dx + k * inputs + i), count - k
+            if left >= 3:
+                back_3(weights, slopes, to, inputs, outputs)
+            elif left == 2:
+                back_2(weights, slopes, to, inputs, outputs)
+            else:
+                back_1(weights, slopes, to, inputs, outputs)
+            k += min(3, left)
     for i in range(whole, inputs):
         for k in range(count):
-            f[dx + k * inputs + i] = dot(part(f, w + i * outputs, outputs), part(f, d + k * outputs, outputs))
+            f[dx + k * inputs + i] = inner(at + 4 * (w + i * outputs), at + 4 * (d + k * outputs), outputs)
+
+
+@ordered
+def dense_both_ways(f, w, x, y, d, dx, inputs, outputs):
+    """One row forwards through a layer and another's gradient back, in one pass: as `dense` and `dense_back`."""
+    fill(part(f, y, outputs), ZERO)
+    at, whole = f.ctypes.data, inputs - inputs % 4
+    result, slopes = at + 4 * y, at + 4 * d
+    for i in range(0, whole, 4):
+        both_ways_4(at + 4 * (w + i * outputs), at + 4 * (x + i), result, slopes, at + 4 * (dx + i), outputs)
+    for i in range(whole, inputs + 1):  # the bias among them, which nothing goes back through
+        through_1(at + 4 * (w + i * outputs), at + 4 * (x + i), result, outputs)
+    for i in range(whole, inputs):
+        f[dx + i] = inner(at + 4 * (w + i * outputs), slopes, outputs)
 
 
 @ordered
@@ -293,19 +338,22 @@ def outer(f, x, d, out, inputs, outputs):
 @ordered
 def head(f, w, x, q, hidden, actions):
     """Q(s, .) from the last hidden layer; there is no bias."""
-    values = part(f, q, actions)
-    fill(values, ZERO)
-    for i in range(hidden):
-        add_row(values, f[x + i], part(f, w + i * actions, actions))
+    for b in range(actions):
+        total, other = ZERO, ZERO
+        for i in range(0, hidden - 1, 2):
+            total += f[x + i] * f[w + i * actions + b]
+            other += f[x + i + 1] * f[w + (i + 1) * actions + b]
+        if hidden % 2 == 1:
+            total += f[x + hidden - 1] * f[w + (hidden - 1) * actions + b]
+        f[q + b] = total + other
 
 
 @ordered
 def head_back(f, w, x, dq, dx, gradient, hidden, actions):
     """The gradients of the head's weights and inputs from that of its outputs."""
-    slopes = part(f, dq, actions)
-    for i in range(hidden):
-        row, grad, total = part(f, w + i * actions, actions), gradient + i * actions, ZERO
-        for b in range(actions):
-            total += row[b] * slopes[b]
-            f[grad + b] = f[x + i] * slopes[b]
-        f[dx + i] = total
+    fill(part(f, dx, hidden), ZERO)
+    for b in range(actions):
+        slope = f[dq + b]
+        for i in range(hidden):
+            f[dx + i] += f[w + i * actions + b] * slope
+            f[gradient + i * actions + b] = f[x + i] * slope

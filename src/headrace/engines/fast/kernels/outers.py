@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.engines.fast.compiling import ordered, summing
+from headrace.engines.fast.compiling import ordered
 from headrace.engines.fast.kernels.directions import (
     C_KEEP,
     C_TAKE,
@@ -25,49 +25,33 @@ from headrace.engines.fast.kernels.directions import (
     U,
     Z,
 )
-from headrace.engines.fast.kernels.vectors import ZERO, add_four_rows, add_row, dot, fill, renew
+from headrace.engines.fast.kernels.rows import (
+    FIVE,
+    follow_all_row,
+    follow_decaying_row,
+    follow_trace_row,
+    history_1,
+    history_2,
+    move_by_five,
+)
+from headrace.engines.fast.kernels.vectors import ONE, ZERO, add_row, dot, fill, long_dot, renew
+from headrace.engines.fast.kernels.ways import sizes_1, sizes_4, through_1, through_4
 from headrace.engines.fast.native import part
 
 
-@summing
-def row_size(z, x, d, keep):
-    """||keep z + x d||_1 of one row."""
-    total = ZERO
-    for j in range(d.size):
-        total += abs(keep * z[j] + x * d[j])
-    return total
-
-
 @ordered
-def add_sizes(sums, z0, z1, z2, z3, x0, x1, x2, x3, d, keep):
-    """Adds |keep z + x d| of four rows to sums of their columns."""
-    for j in range(sums.size):
-        upper = abs(keep * z0[j] + x0 * d[j]) + abs(keep * z1[j] + x1 * d[j])
-        lower = abs(keep * z2[j] + x2 * d[j]) + abs(keep * z3[j] + x3 * d[j])
-        sums[j] += upper + lower
+def outer_trace_size(f, s, z, x, d, inputs, outputs, keep, out):
+    """Adds ||keep z + x d^T||_1 to `out`, nothing being changed.
 
-
-@ordered
-def outer_trace_size(f, s, z, x, d, inputs, outputs, keep, sums, out):
-    """Adds ||keep z + x d^T||_1 to `out`, nothing being changed. `sums` is room for a row: columns come first.
-
-    Where keep is 0, z is not looked at; the sums are then those of a trace that is zero, to the bit.
+    Where keep is 0, z is not looked at; the sum is then that of a trace that is zero, to the bit.
     """
-    kept, columns, slopes, total = f[keep], part(f, sums, outputs), part(f, d, outputs), 0.0
-    fill(columns, ZERO)
-    whole = inputs - inputs % 4
+    kept, total, at = f[keep], 0.0, f.ctypes.data
+    first, step = (d, 0) if kept == ZERO else (z, outputs)
+    slopes, whole = at + 4 * d, inputs - inputs % 4
     for i in range(0, whole, 4):
-        at, p, step = z + i * outputs, x + i, outputs
-        if kept == ZERO:
-            at, step = d, 0
-        z0, z1 = part(f, at, outputs), part(f, at + step, outputs)
-        z2, z3 = part(f, at + 2 * step, outputs), part(f, at + 3 * step, outputs)
-        add_sizes(columns, z0, z1, z2, z3, f[p], f[p + 1], f[p + 2], f[p + 3], slopes, kept)
+        total += sizes_4(at + 4 * (first + i * step), step, at + 4 * (x + i), slopes, outputs, kept)
     for i in range(whole, inputs):
-        trace = slopes if kept == ZERO else part(f, z + i * outputs, outputs)
-        total += row_size(trace, f[x + i], slopes, kept)
-    for j in range(outputs):
-        total += columns[j]
+        total += sizes_1(at + 4 * (first + i * step), step, at + 4 * (x + i), slopes, outputs, kept)
     s[out] += total
 
 
@@ -77,9 +61,9 @@ def outer_squared_norm(f, s, x, d, count, inputs, outputs, out):
     total = 0.0
     for k in range(count):
         for m in range(k + 1):
-            rows = dot(part(f, x + k * inputs, inputs), part(f, x + m * inputs, inputs))
-            columns = dot(part(f, d + k * outputs, outputs), part(f, d + m * outputs, outputs))
-            total += np.float64(rows) * np.float64(columns) * (1.0 if k == m else 2.0)
+            rows = long_dot(f, x + k * inputs, x + m * inputs, inputs)
+            columns = long_dot(f, d + k * outputs, d + m * outputs, outputs)
+            total += rows * columns * (1.0 if k == m else 2.0)
     s[out] += total
 
 
@@ -87,24 +71,6 @@ def outer_squared_norm(f, s, x, d, count, inputs, outputs, out):
 def gradient_row(g, f, x, d, count, inputs, i):
     """g <- row i of sum_k x_k d_k^T."""
     m = g.size
-    if count == 5:
-        a0, a1, a2, a3, a4 = (
-            f[x + i],
-            f[x + inputs + i],
-            f[x + 2 * inputs + i],
-            f[x + 3 * inputs + i],
-            f[x + 4 * inputs + i],
-        )
-        d0, d1, d2, d3, d4 = (
-            part(f, d, m),
-            part(f, d + m, m),
-            part(f, d + 2 * m, m),
-            part(f, d + 3 * m, m),
-            part(f, d + 4 * m, m),
-        )
-        for j in range(m):
-            g[j] = (((a0 * d0[j] + a1 * d1[j]) + a2 * d2[j]) + a3 * d3[j]) + a4 * d4[j]
-        return
     fill(g, ZERO)
     for k in range(count):
         add_row(g, f[x + k * inputs + i], part(f, d + k * m, m))
@@ -143,29 +109,20 @@ HISTORY_ONLY = (1 << (DIRECTIONS * G + C)) | (1 << (DIRECTIONS * C + C))  # what
 
 
 @ordered
-def history_products(f, s, gram, inputs, outputs, x, d, c, rows):
-    """g . c and c . c of a gradient of five outer products, in one pass; columns are summed first."""
-    both, own = part(f, rows, outputs), part(f, rows + outputs, outputs)
-    fill(both, ZERO)
-    fill(own, ZERO)
-    d0, d1, d2, d3 = (
-        part(f, d, outputs),
-        part(f, d + outputs, outputs),
-        part(f, d + 2 * outputs, outputs),
-        part(f, d + 3 * outputs, outputs),
-    )
-    d4 = part(f, d + 4 * outputs, outputs)
-    for i in range(inputs):
-        a0, a1, a2 = f[x + i], f[x + inputs + i], f[x + 2 * inputs + i]
-        a3, a4 = f[x + 3 * inputs + i], f[x + 4 * inputs + i]
-        past = part(f, c + i * outputs, outputs)
-        for j in range(outputs):
-            g = (((a0 * d0[j] + a1 * d1[j]) + a2 * d2[j]) + a3 * d3[j]) + a4 * d4[j]
-            both[j] += g * past[j]
-            own[j] += past[j] * past[j]
-    for j in range(outputs):
-        s[gram + DIRECTIONS * G + C] += both[j]
-        s[gram + DIRECTIONS * C + C] += own[j]
+def history_products(f, s, gram, inputs, outputs, x, d, c, found):
+    """g . c and c . c of a gradient of five outer products, in one pass; `found` is room for two numbers."""
+    at, both, own = f.ctypes.data, 0.0, 0.0
+    whole = inputs - inputs % 2
+    for i in range(0, whole, 2):
+        place, values = at + 4 * (c + i * outputs), at + 4 * (x + i)
+        history_2(place, values, inputs, at + 4 * d, outputs, at + 4 * found)
+        both, own = both + f[found], own + f[found + 1]
+    if whole < inputs:
+        place, values = at + 4 * (c + whole * outputs), at + 4 * (x + whole)
+        history_1(place, values, inputs, at + 4 * d, outputs, at + 4 * found)
+        both, own = both + f[found], own + f[found + 1]
+    s[gram + DIRECTIONS * G + C] += both
+    s[gram + DIRECTIONS * C + C] += own
 
 
 @ordered
@@ -177,7 +134,7 @@ def outer_products(
     wanted = mask if n[active] != 0 else mask_at_rest
     if wanted == 0:
         return
-    if wanted == HISTORY_ONLY and count == 5:
+    if wanted == HISTORY_ONLY and count == FIVE:
         history_products(f, s, gram, inputs, outputs, x_aux, d_aux, c, rows)
         mirror(s, gram)
         return
@@ -216,79 +173,18 @@ def mirror(s, gram):
             s[gram + DIRECTIONS * q + p] = rounded
 
 
-@summing
-def move_row(w, z, x, d, keep, x_value, d_value, along_z, along_g, along_v, by_u, by_z):
-    """One row: z <- keep z + x d, u as in `update_row`, w <- w + by_u u + by_z z; gives ||u||^2."""
-    of_g, of_v, square = along_g * x, along_v * x_value, ZERO
-    for j in range(w.size):
-        trace = keep * z[j] + x * d[j]
-        z[j] = trace
-        u = along_z * trace + of_g * d[j] + of_v * d_value[j]
-        w[j] += by_u * u + by_z * trace
-        square += u * u
-    return square
-
-
-@summing
-def move_row_along_trace(w, z, x, d, keep, by):
-    """As `move_row` where the update is along the trace alone; gives ||z||^2."""
-    square = ZERO
-    for j in range(w.size):
-        trace = keep * z[j] + x * d[j]
-        z[j] = trace
-        w[j] += by * trace
-        square += trace * trace
-    return square
-
-
-@summing
-def move_decaying_row(w, z, x, d, keep, along_z, along_g, rate):
-    """z <- keep z + x d, u = along_z z + along_g x d - rate w, w <- w + u; gives ||u||^2."""
-    of_g, square = along_g * x, ZERO
-    for j in range(w.size):
-        trace = keep * z[j] + x * d[j]
-        z[j] = trace
-        u = along_z * trace + of_g * d[j] - rate * w[j]
-        w[j] += u
-        square += u * u
-    return square
+NOTHING, ALONG_TRACE, ALONG_ALL, STEP_BY_STEP = range(4)  # how the RL update moves a row
 
 
 @ordered
-def move_row_and_history(w, g, c, by_g, by_c, keep, take):
-    for j in range(w.size):
-        gradient, past = g[j], c[j]
-        w[j] += by_g * gradient + by_c * past
-        c[j] = keep * past + take * gradient
-
-
-@ordered
-def move_by_five(f, k, w, c, outputs, x, d, inputs, i):
-    """The auxiliary's part in row i where its gradient is five outer products and has a history: one pass."""
-    a0, a1, a2 = f[x + i], f[x + inputs + i], f[x + 2 * inputs + i]
-    a3, a4 = f[x + 3 * inputs + i], f[x + 4 * inputs + i]
-    d0, d1, d2 = part(f, d, outputs), part(f, d + outputs, outputs), part(f, d + 2 * outputs, outputs)
-    d3, d4 = part(f, d + 3 * outputs, outputs), part(f, d + 4 * outputs, outputs)
-    weights, past, by_g, by_c, keep, take = part(f, w, outputs), part(f, c, outputs), k[G], k[C], k[C_KEEP], k[C_TAKE]
-    for j in range(outputs):
-        g = (((a0 * d0[j] + a1 * d1[j]) + a2 * d2[j]) + a3 * d3[j]) + a4 * d4[j]
-        weights[j] += by_g * g + by_c * past[j]
-        past[j] = keep * past[j] + take * g
-
-
-@ordered
-def add_rows(f, y, x, w, first, count, outputs):
-    """y <- y + sum over `count` <= 4 rows from `first` on of x_i w_i, in the order of `dense`."""
-    out = part(f, y, outputs)
-    at = w + first * outputs
-    if count == 4:
-        w0, w1 = part(f, at, outputs), part(f, at + outputs, outputs)
-        w2, w3 = part(f, at + 2 * outputs, outputs), part(f, at + 3 * outputs, outputs)
-        p = x + first
-        add_four_rows(out, f[p], f[p + 1], f[p + 2], f[p + 3], w0, w1, w2, w3)
-    else:
-        for i in range(count):
-            add_row(out, f[x + first + i], part(f, at + i * outputs, outputs))
+def way_of_td(x_value, d, along_g, by_z, e, m):
+    if d < 0:
+        return NOTHING
+    if e >= 0 or m >= 0:
+        return STEP_BY_STEP
+    if x_value < 0 and along_g == ZERO:
+        return ALONG_TRACE
+    return ALONG_ALL if by_z == ZERO else STEP_BY_STEP
 
 
 @ordered
@@ -300,82 +196,100 @@ def outer_update(
 
     Negative offsets are absent. The squared norm of the RL update is added to `square`.
     """
-    k, total = part(f, coefficients, C_KEEP + 7), 0.0
-    kept = f[keep]
+    k, total, at, kept = part(f, coefficients, C_KEEP + 7), 0.0, f.ctypes.data, f[keep]
     learns = n[active] != 0 and count > 0
-    along_trace = z >= 0 and x_value < 0 and f[terms + 1] == ZERO and e < 0 and m < 0
-    g_row = part(f, rows + outputs, outputs)
+    a, b, by = f[terms], f[terms + 1], k[U] * f[terms] + k[Z]
+    x_other, d_other, v = (x_value, d_value, f[terms + 2]) if x_value >= 0 else (x, d, ZERO)
+    way = way_of_td(x_value, d, b, k[Z], e, m)
     if y >= 0:
         fill(part(f, y, outputs), ZERO)
     for i in range(inputs):
-        at = i * outputs
-        weights = part(f, w + at, outputs)
-        if along_trace:
-            trace = part(f, z + at, outputs)
-            if kept == ZERO:
-                fill(trace, ZERO)
-            by = k[U] * f[terms] + k[Z]
-            total += move_row_along_trace(weights, trace, f[x + i], part(f, d, outputs), kept, by)
-        elif d >= 0:
-            total += move_by_td(f, k, w, z, at, outputs, i, kept, x, d, x_value, d_value, terms, e, m, rows)
-        if learns and c >= 0 and count == 5:
-            move_by_five(f, k, w + at, c + at, outputs, x_aux, d_aux, inputs, i)
-        elif learns:
-            gradient_row(g_row, f, x_aux, d_aux, count, inputs, i)
-            if c >= 0:
-                history = part(f, c + at, outputs)
-                move_row_and_history(weights, g_row, history, k[G], k[C], k[C_KEEP], k[C_TAKE])
-            else:
-                add_row(weights, k[G], g_row)
+        row = i * outputs
+        trace = z + row if z >= 0 else rows + 2 * outputs
+        if d >= 0 and (kept == ZERO or z < 0):
+            fill(part(f, trace, outputs), ZERO)
+        weights, traces, own, slopes = at + 4 * (w + row), at + 4 * trace, at + 4 * (x + i), at + 4 * d
+        if way == ALONG_TRACE:
+            total += follow_trace_row(weights, traces, own, slopes, 0, 0, outputs, kept, ZERO, ZERO, ZERO, by)
+        elif way == ALONG_ALL:
+            value, value_slopes = at + 4 * (x_other + i), at + 4 * d_other
+            total += follow_all_row(weights, traces, own, slopes, value, value_slopes, outputs, kept, a, b, v, k[U])
+        elif way == STEP_BY_STEP:
+            total += move_by_td(f, k, w, trace, row, outputs, i, kept, x, d, x_value, d_value, terms, e, m, rows)
+        if learns:
+            move_by_aux(f, k, at, w + row, c + row if c >= 0 else c, outputs, x_aux + i, inputs, d_aux, count, rows)
         if y >= 0 and i % 4 == 3:
-            add_rows(f, y, x_next, w, i - 3, 4, outputs)
+            through_4(weights - 12 * outputs, at + 4 * (x_next + i - 3), at + 4 * y, outputs)
     if y >= 0:
-        add_rows(f, y, x_next, w, inputs - inputs % 4, inputs % 4, outputs)
-    s[square] += total * f[terms] * f[terms] if along_trace else total
+        last_rows_through(f, w, x_next, y, inputs, outputs)
+    s[square] += total * a * a if way == ALONG_TRACE else total
 
 
 @ordered
-def move_by_td(f, k, w, z, at, outputs, i, kept, x, d, x_value, d_value, terms, e, m, rows):
-    """The part of `outer_update` that the RL update has in one row; gives its ||u||^2."""
-    weights, slopes = part(f, w + at, outputs), part(f, d, outputs)
-    trace = part(f, z + at, outputs) if z >= 0 else part(f, rows + 2 * outputs, outputs)
-    if kept == ZERO or z < 0:
-        fill(trace, ZERO)
+def last_rows_through(f, w, x, y, inputs, outputs):
+    """Those that are left over where rows go by in fours."""
+    at = f.ctypes.data
+    for i in range(inputs - inputs % 4, inputs):
+        through_1(at + 4 * (w + i * outputs), at + 4 * (x + i), at + 4 * y, outputs)
+
+
+@ordered
+def move_by_aux(f, k, at, w, c, outputs, x, inputs, d, count, rows):
+    """The part of `outer_update` that the auxiliary has in one row; w, c and x are that row's."""
+    if count == FIVE and c >= 0:
+        weights, past, values, slopes = at + 4 * w, at + 4 * c, at + 4 * x, at + 4 * d
+        move_by_five(weights, past, values, inputs, slopes, outputs, k[G], k[C], k[C_KEEP], k[C_TAKE])
+        return
+    g = part(f, rows + outputs, outputs)
+    gradient_row(g, f, x, d, count, inputs, 0)
+    add_row(part(f, w, outputs), k[G], g)
+    if c >= 0:
+        add_row(part(f, w, outputs), k[C], part(f, c, outputs))
+        renew(part(f, c, outputs), k[C_KEEP], k[C_TAKE], g)
+
+
+@ordered
+def move_by_td(f, k, w, z, row, outputs, i, kept, x, d, x_value, d_value, terms, e, m, rows):
+    """The part of `outer_update` that the RL update has in one row, direction by direction; gives its ||u||^2."""
+    weights, slopes, trace, u = (
+        part(f, w + row, outputs),
+        part(f, d, outputs),
+        part(f, z, outputs),
+        part(f, rows, outputs),
+    )
     from_value = f[x_value + i] if x_value >= 0 else ZERO
     value = part(f, d_value, outputs) if x_value >= 0 else slopes
-    a, b, v = f[terms], f[terms + 1], f[terms + 2] if x_value >= 0 else ZERO
-    if e < 0 and m < 0:
-        return move_row(weights, trace, f[x + i], slopes, kept, from_value, value, a, b, v, k[U], k[Z])
-    u = part(f, rows, outputs)
     trace_row(trace, trace, f[x + i], slopes, kept)
-    update_row(u, trace, f[x + i], slopes, from_value, value, a, b, v)
+    along_v = f[terms + 2] if x_value >= 0 else ZERO
+    update_row(u, trace, f[x + i], slopes, from_value, value, f[terms], f[terms + 1], along_v)
     add_row(weights, k[U], u)
     add_row(weights, k[Z], trace)
     if e >= 0:
-        add_row(weights, k[E], part(f, e + at, outputs))
+        add_row(weights, k[E], part(f, e + row, outputs))
     if m >= 0:
-        add_row(weights, k[M], part(f, m + at, outputs))
-        renew(part(f, m + at, outputs), k[M_KEEP], k[M_TAKE], u)
+        add_row(weights, k[M], part(f, m + row, outputs))
+        renew(part(f, m + row, outputs), k[M_KEEP], k[M_TAKE], u)
         if e >= 0:
-            add_row(part(f, m + at, outputs), k[M_TAKE_E], part(f, e + at, outputs))
+            add_row(part(f, m + row, outputs), k[M_TAKE_E], part(f, e + row, outputs))
     if e >= 0:
-        renew(part(f, e + at, outputs), k[E_KEEP], k[E_TAKE], u)
+        renew(part(f, e + row, outputs), k[E_KEEP], k[E_TAKE], u)
     return dot(u, u)
 
 
 @ordered
 def outer_decay(f, s, inputs, outputs, w, z, keep, x, d, terms, rate, square, x_next, y):
     """As `outer_update` for QRC's second network, whose weights decay and which learns from nothing else."""
-    total, kept = 0.0, f[keep]
+    total, kept, at = 0.0, f[keep], f.ctypes.data
     fill(part(f, y, outputs), ZERO)
     for i in range(inputs):
-        at = i * outputs
-        trace = part(f, z + at, outputs)
+        row = i * outputs
         if kept == ZERO:
-            fill(trace, ZERO)
-        weights, slopes = part(f, w + at, outputs), part(f, d, outputs)
-        total += move_decaying_row(weights, trace, f[x + i], slopes, kept, f[terms], f[terms + 1], f[rate])
+            fill(part(f, z + row, outputs), ZERO)
+        weights, trace, own, slopes = at + 4 * (w + row), at + 4 * (z + row), at + 4 * (x + i), at + 4 * d
+        total += follow_decaying_row(
+            weights, trace, own, slopes, 0, 0, outputs, kept, f[terms], f[terms + 1], f[rate], ONE
+        )
         if i % 4 == 3:
-            add_rows(f, y, x_next, w, i - 3, 4, outputs)
-    add_rows(f, y, x_next, w, inputs - inputs % 4, inputs % 4, outputs)
+            through_4(weights - 12 * outputs, at + 4 * (x_next + i - 3), at + 4 * y, outputs)
+    last_rows_through(f, w, x_next, y, inputs, outputs)
     s[square] += total

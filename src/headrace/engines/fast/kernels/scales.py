@@ -78,9 +78,11 @@ def is_finite(f, start, size):
 @ordered
 def stack(f, obs, frame, out, pixels, channels, new):
     """The observation after `obs`: its oldest frame goes, the new one (of `new` channels) comes last."""
+    size, first = pixels * channels, channels - new
+    move(f, out, obs + new, size - new)  # every channel one frame back, and the last ones whatever comes after
     for p in range(pixels):
-        move(f, out + p * channels, obs + p * channels + new, channels - new)
-        move(f, out + (p + 1) * channels - new, frame + p * new, new)
+        for k in range(new):
+            f[out + p * channels + first + k] = f[frame + p * new + k]
 
 
 @ordered

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.engines.fast.compiling import ordered, summing
+from headrace.engines.fast.native import part
 
+BLOCK = 1024  # numbers that are added up in single precision before double precision takes over
 ZERO, ONE = np.float32(0), np.float32(1)
 
 
@@ -23,6 +25,14 @@ def renew(old, keep, take, new):
 
 
 @summing
+def total_of(x):
+    total = ZERO
+    for j in range(x.size):
+        total += x[j]
+    return total
+
+
+@summing
 def dot(a, b):
     total = ZERO
     for j in range(a.size):
@@ -37,18 +47,10 @@ def add_row(y, x, row):
 
 
 @ordered
-def add_four_rows(y, x0, x1, x2, x3, w0, w1, w2, w3):
-    """As four times `add_row`, to the bit, with one pass over `y`."""
-    for j in range(y.size):
-        y[j] = (((y[j] + x0 * w0[j]) + x1 * w1[j]) + x2 * w2[j]) + x3 * w3[j]
-
-
-@summing
-def four_dots(w0, w1, w2, w3, d):
-    s0, s1, s2, s3 = ZERO, ZERO, ZERO, ZERO
-    for j in range(d.size):
-        s0 += w0[j] * d[j]
-        s1 += w1[j] * d[j]
-        s2 += w2[j] * d[j]
-        s3 += w3[j] * d[j]
-    return s0, s1, s2, s3
+def long_dot(f, a, b, size):
+    """The inner product of two stretches: some numbers at a time in single precision, those sums in double."""
+    total = 0.0
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        total += dot(part(f, a + start, length), part(f, b + start, length))
+    return total

@@ -1,0 +1,198 @@
+"""Passes over rows of dense layers and over whole modules, eight numbers at a time.
+
+Operands are addresses, a float being four bytes further on; nothing that is written overlaps anything else. Sums over
+rows are taken in the order of the rows, however many go by at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from headrace.engines.fast.lanes import Lanes, Number, Pass, Sum
+from headrace.engines.fast.native import intrinsic, number
+
+ADDRESS, FLOAT, NOTHING = types.int64, types.float32, types.void
+ALONG_TRACE, ALONG_ALL, DECAYING = range(3)  # what the update of a weight is made of
+FIVE = 5  # predictions of SPR as it is published
+FIRST, EACH = number(0), number(1)
+AHEAD = number(512)  # how far memory is asked for what comes next
+
+
+# the trace and the weights
+
+
+class Way:
+    """How weights move: u is z, or along_z z + along_g g + along_v v, or along_z z + along_g g - along_v w."""
+
+    def __init__(self, making: Pass, kind: int, keep: Any, along_z: Any, along_g: Any, along_v: Any, by: Any) -> None:
+        self._kind, self.square = kind, Sum(making)
+        self.keep, self._along_z, self._by = making.spread(keep), making.spread(along_z), making.spread(by)
+        self.along_g, self.along_v = making.spread(along_g), making.spread(along_v)
+
+    def go(self, lanes: Lanes, j: Any, w: Any, z: Any, trace: Any, of_g: Any, v_factor: Any, v: Any) -> None:
+        """z <- trace, w <- w + by u, where `of_g` is along_g g."""
+        lanes.store(trace, z, j)
+        old, u = lanes.load(w, j), trace
+        if self._kind != ALONG_TRACE:
+            u = lanes.fma(self._along_z(lanes), trace, of_g)
+            u = lanes.fma(v_factor, lanes.negative(old) if self._kind == DECAYING else v, u)
+        lanes.store(lanes.fma(self._by(lanes), u, old), w, j)
+        self.square.add_product(lanes, u, u)
+
+
+def _follow_row(kind: int) -> Any:
+    """An instruction for one row: z <- keep z + x d, w <- w + by u with x d and x' d' as gradients; gives ||u||^2."""
+
+    def follow(typing: Any, w, z, x, d, x_value, d_value, size, keep, along_z, along_g, along_v, by):
+        return FLOAT(*[ADDRESS] * 7, *[FLOAT] * 5), generate
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        w, z, x, d, x_value, d_value, size = args[:7]
+        making = Pass(builder)
+        way = Way(making, kind, *args[7:])
+        own = making.read(x)
+        of_g = making.product(way.along_g, own)
+        of_v = making.product(way.along_v, making.read(x_value)) if kind == ALONG_ALL else way.along_v
+
+        def body(lanes: Lanes, j: Any) -> None:
+            slope = lanes.load(d, j)
+            lanes.fetch(z, j, AHEAD)
+            lanes.fetch(w, j, AHEAD)
+            trace = lanes.fma(own(lanes), slope, lanes.times(way.keep(lanes), lanes.load(z, j)))
+            value = lanes.load(d_value, j) if kind == ALONG_ALL else None
+            way.go(lanes, j, w, z, trace, lanes.times(of_g(lanes), slope), of_v(lanes), value)
+
+        making.over(size, body)
+        return way.square.total()
+
+    return intrinsic(follow)
+
+
+follow_trace_row, follow_all_row, follow_decaying_row = map(_follow_row, (ALONG_TRACE, ALONG_ALL, DECAYING))
+
+
+def _follow_block(kind: int) -> Any:
+    """As `_follow_row` where gradients are written out."""
+
+    def follow(typing: Any, w, z, g, v, size, keep, along_z, along_g, along_v, by):
+        return FLOAT(*[ADDRESS] * 5, *[FLOAT] * 5), generate
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        w, z, g, v, size = args[:5]
+        making = Pass(builder)
+        way = Way(making, kind, *args[5:])
+
+        def body(lanes: Lanes, j: Any) -> None:
+            gradient = lanes.load(g, j)
+            trace = lanes.fma(way.keep(lanes), lanes.load(z, j), gradient)
+            value = lanes.load(v, j) if kind == ALONG_ALL else None
+            of_g = lanes.times(way.along_g(lanes), gradient)
+            way.go(lanes, j, w, z, trace, of_g, way.along_v(lanes), value)
+
+        making.over(size, body)
+        return way.square.total()
+
+    return intrinsic(follow)
+
+
+follow_trace_block, follow_all_block, follow_decaying_block = map(_follow_block, (ALONG_TRACE, ALONG_ALL, DECAYING))
+
+
+@intrinsic
+def add_to(typing: Any, y, by, x, size):
+    """y <- y + by x."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        y, by, x, size = args
+        making = Pass(builder)
+        factor = making.spread(by)
+
+        def body(lanes: Lanes, j: Any) -> None:
+            lanes.store(lanes.fma(factor(lanes), lanes.load(x, j), lanes.load(y, j)), y, j)
+
+        making.over(size, body)
+        return context.get_dummy_value()
+
+    return NOTHING(ADDRESS, FLOAT, ADDRESS, ADDRESS), generate
+
+
+# the auxiliary's gradient: five outer products
+
+
+def _five(making: Pass, x: Any, x_step: Any, d: Any, size: Any) -> tuple[list[Number], list[Any]]:
+    """The five inputs of one row, and the addresses of the five rows of slopes."""
+    inputs = [making.read(making.row(x, k, x_step)) for k in range(FIVE)]
+    return inputs, [making.row(d, k, size) for k in range(FIVE)]
+
+
+@intrinsic
+def move_by_five(typing: Any, w, c, x, x_step, d, size, by_g, by_c, keep, take):
+    """g = sum_k x_k d_k of one row; w <- w + by_g g + by_c c, c <- keep c + take g."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        w, c, x, x_step, d, size = args[:6]
+        making = Pass(builder)
+        by_g, by_c, keep, take = map(making.spread, args[6:])
+        inputs, slopes = _five(making, x, x_step, d, size)
+
+        def body(lanes: Lanes, j: Any) -> None:
+            g = lanes.times(inputs[0](lanes), lanes.load(slopes[0], j))
+            for own, slope in zip(inputs[1:], slopes[1:], strict=True):
+                g = lanes.fma(own(lanes), lanes.load(slope, j), g)
+            past = lanes.load(c, j)
+            lanes.fetch(c, j, AHEAD)
+            moved = lanes.fma(by_g(lanes), g, lanes.load(w, j))
+            lanes.store(lanes.fma(by_c(lanes), past, moved), w, j)
+            lanes.store(lanes.fma(take(lanes), g, lanes.times(keep(lanes), past)), c, j)
+
+        making.over(size, body)
+        return context.get_dummy_value()
+
+    return NOTHING(*[ADDRESS] * 6, *[FLOAT] * 4), generate
+
+
+def _history(rows: int) -> Any:
+    """An instruction: g . c and c . c of some rows, where g is made of five outer products, to `out`.
+
+    g . c = sum_k x_k (c . d_k), so that g is not made.
+    """
+
+    def history(typing: Any, c, x, x_step, d, size, out):
+        return NOTHING(*[ADDRESS] * 6), generate
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        c, x, x_step, d, size, out = args
+        making = Pass(builder, at_once=1)
+        places = [making.row(c, r, size) for r in range(rows)]
+        fives = [_five(making, making.row(x, r, EACH), x_step, d, size) for r in range(rows)]
+        along, own = [[Sum(making) for _ in range(FIVE)] for _ in places], [Sum(making) for _ in places]
+
+        def body(lanes: Lanes, j: Any) -> None:
+            past = [lanes.load(place, j) for place in places]
+            for place in places:
+                lanes.fetch(place, j, AHEAD)
+            for row, square in zip(past, own, strict=True):
+                square.add_product(lanes, row, row)
+            for k, slope in enumerate(fives[0][1]):
+                value = lanes.load(slope, j)
+                for row, sums in zip(past, along, strict=True):
+                    sums[k].add_product(lanes, row, value)
+
+        making.over(size, body)
+        both, squares = Sum(making), Sum(making)
+        for (inputs, _), sums, square in zip(fives, along, own, strict=True):
+            for lanes in making.forms:
+                squares.add(lanes, square.parts()(lanes))
+                for value, total in zip(inputs, sums, strict=True):
+                    both.add_product(lanes, value(lanes), total.parts()(lanes))
+        single = making.single
+        single.store(both.total(), out, FIRST)
+        single.store(squares.total(), out, EACH)
+        return context.get_dummy_value()
+
+    return intrinsic(history)
+
+
+history_2, history_1 = map(_history, (2, 1))

@@ -1,0 +1,179 @@
+"""Passes over dense layers against NumPy in double precision, for widths that fill vectors and for such that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headrace.engines.fast import machine
+from headrace.engines.fast.kernels import layers, outers
+from headrace.engines.fast.kernels.directions import C_KEEP, C_TAKE, COEFFICIENTS, DIRECTIONS, C, G, U
+from headrace.engines.fast.memory import NONE, Memory, Program
+
+SHAPES = [(5, 3), (8, 16), (13, 20), (6, 41)]
+
+
+class Bench:
+    """Arrays by name in a machine's memory, and instructions on them."""
+
+    def __init__(self, seed=0):
+        self.memory, self.program, self.random, self.at, self.first = (
+            Memory(), Program(), np.random.default_rng(seed), {}, {}
+        )  # fmt: skip
+
+    def array(self, name, *shape, values=None):
+        self.first[name] = self.random.normal(size=shape).astype("f") if values is None else np.asarray(values, "f")
+        self.at[name] = self.memory.room(int(np.prod(self.first[name].shape)))
+        return self.first[name].astype(np.float64)
+
+    def run(self):
+        self.f, self.s, self.n = self.memory.allocate()
+        for name, values in self.first.items():
+            self.f[self.at[name] : self.at[name] + values.size] = values.ravel()
+        machine.carry_out(self.program.rows(), self.f, self.s, self.n, np.zeros(0, np.int64))
+        return self
+
+    def __getitem__(self, name):
+        values = self.first[name]
+        return self.f[self.at[name] : self.at[name] + values.size].reshape(values.shape)
+
+
+def close(got, wanted):
+    np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_dense_layers_forwards_and_back(inputs, outputs, count):
+    bench = Bench()
+    w, x, d = (
+        bench.array("w", inputs + 1, outputs),
+        bench.array("x", count, inputs + 1),
+        bench.array("d", count, outputs),
+    )
+    bench.array("y", count, outputs)
+    bench.array("dx", count, inputs)
+    at = bench.at
+    bench.program.emit(layers.dense, w=at["w"], x=at["x"], y=at["y"], count=count, inputs=inputs + 1, outputs=outputs)
+    bench.program.emit(
+        layers.dense_back, w=at["w"], d=at["d"], dx=at["dx"], count=count, inputs=inputs, outputs=outputs
+    )
+    bench.run()
+    close(bench["y"], x @ w)
+    close(bench["dx"], d @ w[:-1].T)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
+def test_both_ways_in_one_pass_are_each_way_to_the_bit(inputs, outputs):
+    """One thread takes the one pass, two threads the two: their results have to be equal."""
+    apart, together = Bench(), Bench()
+    for bench in (apart, together):
+        bench.array("w", inputs + 1, outputs)
+        bench.array("x", inputs + 1)
+        bench.array("d", outputs)
+        bench.array("y", outputs)
+        bench.array("dx", inputs)
+    at, sizes = apart.at, {"inputs": inputs, "outputs": outputs}
+    apart.program.emit(layers.dense, w=at["w"], x=at["x"], y=at["y"], count=1, inputs=inputs + 1, outputs=outputs)
+    apart.program.emit(layers.dense_back, w=at["w"], d=at["d"], dx=at["dx"], count=1, **sizes)
+    together.program.emit(layers.dense_both_ways, w=at["w"], x=at["x"], y=at["y"], d=at["d"], dx=at["dx"], **sizes)
+    apart.run()
+    together.run()
+    for name in ("y", "dx"):
+        np.testing.assert_array_equal(apart[name], together[name])
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (8, 8), (19, 16), (16, 9), (24, 40)])
+def test_a_matrix_turned_over(rows, columns):
+    bench, step = Bench(), rows + 3
+    w = bench.array("w", rows, columns)
+    bench.array("out", columns, step)
+    bench.program.emit(layers.turn_over, w=bench.at["w"], out=bench.at["out"], rows=rows, columns=columns, step=step)
+    bench.run()
+    np.testing.assert_array_equal(bench["out"][:, :rows], w.T)
+    np.testing.assert_array_equal(bench["out"][:, rows:], bench.first["out"][:, rows:])
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("keep", [0.7, 0.0])
+def test_the_length_of_a_trace_before_it_moves(inputs, outputs, keep):
+    bench = Bench()
+    z, x, d = bench.array("z", inputs, outputs), bench.array("x", inputs), bench.array("d", outputs)
+    bench.array("keep", values=[keep])
+    out = bench.memory.sum()
+    places = {name: bench.at[name] for name in ("z", "x", "d", "keep")}
+    bench.program.emit(outers.outer_trace_size, **places, inputs=inputs, outputs=outputs, out=out)
+    assert bench.run().s[out] == pytest.approx(np.abs(np.float32(keep) * z + np.outer(x, d)).sum(), rel=1e-5)
+
+
+def test_a_trace_that_was_cut_has_the_length_of_one_that_is_zero_to_the_bit():
+    """A saved stream has its cut traces cleared, and goes on with them as if they never had been."""
+    found = []
+    for keep, scale in ((0.0, 1.0), (0.7, 0.0)):
+        bench, out = Bench(), 0
+        bench.array("z", 13, 20)
+        bench.first["z"] *= scale
+        bench.array("x", 13)
+        bench.array("d", 20)
+        bench.array("keep", values=[keep])
+        out = bench.memory.sum()
+        bench.program.emit(outers.outer_trace_size, **bench.at, inputs=13, outputs=20, out=out)
+        found.append(bench.run().s[out])
+    assert found[0] == found[1]
+
+
+def layer(bench, inputs, outputs, count):
+    """A layer with everything that can move it; operands of `outer_update`."""
+    return {
+        "w": bench.array("w", inputs, outputs), "z": bench.array("z", inputs, outputs),
+        "x": bench.array("x", inputs), "d": bench.array("d", outputs),
+        "x_value": bench.array("x_value", inputs), "d_value": bench.array("d_value", outputs),
+        "c": bench.array("c", inputs, outputs), "x_aux": bench.array("x_aux", count, inputs),
+        "d_aux": bench.array("d_aux", count, outputs), "x_next": bench.array("x_next", inputs),
+        "terms": bench.array("terms", values=[0.3, -0.2, 0.1]), "keep": bench.array("keep", values=[0.7]),
+        "y": bench.array("y", outputs), "rows": bench.array("rows", 3, outputs),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("value", [True, False])
+def test_a_layer_moves_along_everything_in_one_pass(inputs, outputs, count, value):
+    bench = Bench()
+    made = layer(bench, inputs, outputs, count)
+    k = np.zeros(COEFFICIENTS)
+    k[U], k[G], k[C], k[C_KEEP], k[C_TAKE] = 0.9, -0.4, 0.2, 0.6, 0.4
+    bench.array("coefficients", values=k)
+    active, square = bench.memory.whole(1), bench.memory.sum()
+    absent = {} if value else {"x_value": NONE, "d_value": NONE}
+    bench.program.emit(
+        outers.outer_update, **{**bench.at, **absent}, active=active, inputs=inputs, outputs=outputs, count=count,
+        e=NONE, m=NONE, square=square,
+    )  # fmt: skip
+    bench.run()
+    a, b, v = made["terms"] if value else (*made["terms"][:2], 0.0)
+    own, other = np.outer(made["x"], made["d"]), np.outer(made["x_value"], made["d_value"])
+    trace = 0.7 * made["z"] + own
+    u, g = a * trace + b * own + v * other, made["x_aux"].T @ made["d_aux"]
+    w = made["w"] + 0.9 * u - 0.4 * g + 0.2 * made["c"]
+    close(bench["z"], trace)
+    close(bench["w"], w)
+    close(bench["c"], 0.6 * made["c"] + 0.4 * g)
+    close(bench["y"], made["x_next"] @ w)
+    assert bench.s[square] == pytest.approx((u * u).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
+def test_the_inner_products_that_a_history_is_judged_by(inputs, outputs):
+    bench = Bench()
+    made = layer(bench, inputs, outputs, 5)
+    active, gram = bench.memory.whole(1), bench.memory.sum(DIRECTIONS**2)
+    operands = {name: at for name, at in bench.at.items() if name not in ("w", "x_next", "y")}
+    bench.program.emit(
+        outers.outer_products, **operands, active=active, gram=gram, mask=outers.HISTORY_ONLY, mask_at_rest=0,
+        inputs=inputs, outputs=outputs, count=5, e=NONE, m=NONE,
+    )  # fmt: skip
+    bench.run()
+    g = made["x_aux"].T @ made["d_aux"]
+    assert bench.s[gram + DIRECTIONS * G + C] == pytest.approx((g * made["c"]).sum(), rel=1e-4, abs=1e-4)
+    assert bench.s[gram + DIRECTIONS * C + C] == pytest.approx((made["c"] ** 2).sum(), rel=1e-5)
