@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
-from headrace.analysis.claims import CLAIMS, FAILS, HOLDS, UNKNOWN, claims_table, cosine_matrix, judge
-from headrace.analysis.paper import table
+from headrace.analysis.artefacts import compared
+from headrace.analysis.claims import CLAIMS, claims_table, cosine_matrix, judge
+from headrace.analysis.paper import UNITS, table
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import groups
+from headrace.analysis.stats import Interval
+from headrace.analysis.verdicts import FAILS, HOLDS, LEVEL, UNKNOWN, Bounded, difference, is_above, is_between
 from headrace.run import make_run
 from tests.analysis.synthetic import MINATAR, write_run
 
@@ -48,6 +52,78 @@ def test_on_the_opposite_they_do_not(tmp_path, rng):
     assert {found[claim].verdict for claim in SCORES[:5]} == {FAILS}
     assert found[SCORES[5]].found.high < 0
     assert found[SCORES[5]].verdict == HOLDS  # "at or above": below, by less than the margin
+
+
+def two_agents(folder, worse, better, base, scores, envs=MINATAR):
+    """Seed s of `better` scores scores[s], that of `worse` base[s], times the paper's best of the environment."""
+    for env in envs:
+        for agent, shares in ((worse, base), (better, scores)):
+            for seed, share in enumerate(shares):
+                run = make_run(agent, env, seed=seed, steps=5e6, engine="reference")
+                write_run(folder, run, share / UNITS["best"].convert(env, 1.0))
+    (group,) = groups(find_runs(folder).records)
+    return group
+
+
+def test_an_interval_that_is_not_clear_of_the_margin_decides_nothing(tmp_path, rng):
+    """About 3% below on average: surely below the base, but neither surely within 5% of it nor surely further off."""
+    group = two_agents(tmp_path, "strq", "strq+spr+orth2", [1.0, 1.0, 1.0], [0.93, 0.935, 1.045])
+    found = verdicts(group, rng)[SCORES[5]]
+    assert found.found.low < -0.05 < found.found.high
+    assert found.verdict == UNKNOWN
+    assert "against -0.05, 5% below" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("score", "verdict"), [(1.02, HOLDS), (0.98, HOLDS), (0.97, HOLDS), (0.93, FAILS), (0.5, FAILS)]
+)
+def test_at_or_above_is_within_the_margin(tmp_path, rng, score, verdict):
+    scores = [score - 0.005, score, score + 0.005]
+    group = two_agents(tmp_path, "strq", "strq+spr+orth2", [0.998, 1.0, 1.002], scores)
+    assert verdicts(group, rng)[SCORES[5]].verdict == verdict
+
+
+def test_an_interval_alone_decides_nothing(tmp_path, rng):
+    """Three seeds against three of one game, none overlapping: two of the 20 ways to deal them are as far apart."""
+    group = two_agents(tmp_path, "dqn", "dqn+spr", [0.7, 0.8, 0.9], [0.1, 0.2, 0.3], MINATAR[:1])
+    found = verdicts(group, rng)[SCORES[2]]
+    assert found.found.high < 0
+    assert found.p == pytest.approx(0.1, abs=0.02)
+    assert found.verdict == UNKNOWN
+    assert f"p = {found.p:.2g} (" in found.sentence
+
+
+def test_a_claim_is_not_at_odds_with_the_pairs_beside_it(tmp_path, rng):
+    group = two_agents(tmp_path, "dqn", "dqn+spr", [0.5, 0.9, 1.0], [0.4, 0.7, 0.8], MINATAR[:2])
+    found = verdicts(group, rng)[SCORES[2]]
+    (pair,) = compared(group, rng)
+    assert found.p == pytest.approx(pair.p, abs=0.03)
+    assert (found.verdict == UNKNOWN) == (pair.p >= LEVEL)
+
+
+def test_a_test_alone_decides_nothing_either():
+    one = Bounded(Interval(0.5, -0.1, 1.1), 0.0, 0.001)
+    assert is_above(one) == UNKNOWN
+    assert is_above(one._replace(found=Interval(0.5, 0.1, 1.1))) == HOLDS
+    assert is_above(one._replace(found=Interval(-0.5, -1.1, -0.1))) == FAILS
+    assert is_above(one._replace(found=Interval(-0.5, math.nan, math.nan))) == UNKNOWN
+
+
+def test_a_number_between_bounds_is_tested_against_both():
+    low, high = (Bounded(Interval(0.0, -0.05, 0.05), bound, 0.01) for bound in (-0.1, 0.1))
+    assert is_between(low, high) == HOLDS
+    assert is_between(low._replace(p=0.2), high) == UNKNOWN
+    assert is_between(low, high._replace(p=0.2)) == UNKNOWN
+    above = Interval(0.3, 0.2, 0.4)
+    assert is_between(low._replace(found=above), high._replace(found=above)) == FAILS
+
+
+def test_many_runs_are_judged_soon(rng):
+    """Twice as many runs as the paper's largest table has: a second or two on a quiet core."""
+    x, y = rng.normal(0, 1, (2, 10, 57))
+    begin = time.process_time()
+    difference(x, y, 0.0, rng)
+    assert time.process_time() - begin < 8
 
 
 def test_with_two_seeds_nothing_is_claimed(tmp_path, rng):

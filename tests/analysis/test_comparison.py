@@ -6,10 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import permutation_test
+from scipy.stats import permutation_test, ttest_1samp, ttest_ind
+from scipy.stats import t as student
 
 from headrace.analysis import stats
-from headrace.analysis.comparison import common_tasks, holm, pairwise, permutation_p
+from headrace.analysis.comparison import common_tasks, holm, pairwise, permutation_p, student_p, t_test_p
 
 
 def test_holm_by_hand():
@@ -44,6 +45,33 @@ def test_the_p_value_of_two_tasks_by_enumeration(rng):
         for deal in ((a, b) for a in deals for b in deals)
     ]
     assert permutation_p(x, y, stats.mean, rng, 20_000) == pytest.approx(np.mean(hits), abs=0.015)
+
+
+@pytest.mark.parametrize("freedom", [1.0, 1.7, 2.0, 9.3, 400.0])
+@pytest.mark.parametrize("t", [0.0, 0.5, 2.1, 12.0])
+def test_students_t_is_scipys(t, freedom):
+    assert student_p(t, freedom) == pytest.approx(2 * student.sf(t, freedom), rel=1e-3, abs=1e-12)
+
+
+def test_the_t_test_of_one_task_is_scipys(rng):
+    x = rng.normal(0.5, 1, (5, 1))
+    assert t_test_p(x, 0.2) == pytest.approx(ttest_1samp(x[:, 0], 0.2).pvalue, rel=1e-5)
+
+
+def test_the_t_test_of_two_tasks_is_welchs(rng):
+    """The sum of a task and of the other, mirrored, is their difference."""
+    x, y = rng.normal(0.5, 1, 5), rng.normal(0, 3, 4)
+    both = np.stack([x, np.append(-y, np.nan)], axis=1)
+    assert t_test_p(both, 0.0) == pytest.approx(ttest_ind(x, y, equal_var=False).pvalue, rel=1e-5)
+
+
+def test_the_t_test_is_about_these_tasks():
+    """Tasks that differ in sign do not hide a mean that every seed shows; one run in a task shows nothing."""
+    x = np.array([[0.10, -0.05], [0.11, -0.06], [0.09, -0.04]])
+    assert t_test_p(x, 0.0) < 0.01
+    assert t_test_p(np.ones((3, 2)), 0.5) == 0
+    assert t_test_p(np.ones((3, 2)), 1.0) == 1
+    assert np.isnan(t_test_p(np.array([[1.0, 2.0], [2.0, np.nan]]), 0.0))
 
 
 def test_without_a_difference_p_values_are_uniform(rng):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import colorsys
 from itertools import combinations
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from headrace.agents import VARIANTS
-from headrace.analysis.artefacts import drawings
-from headrace.analysis.canvas import panels, save, title
+from headrace.analysis.artefacts import drawings, looks_in
+from headrace.analysis.canvas import panels, save, shortened, title
 from headrace.analysis.figures import latents_over_training, rank_bars, tsne_panels
 from headrace.analysis.latents import AtStep, Latents
 from headrace.analysis.records import find_runs
 from headrace.analysis.representation import Silence
 from headrace.analysis.scores import groups
-from headrace.analysis.style import LOOKS, look_of
+from headrace.analysis.style import LOOKS, looks_of
 from headrace.run import make_run
 from tests.analysis.synthetic import store, write_run
 
@@ -103,26 +103,98 @@ def lab(colour, blindness):
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
+GROUNDS = ("colour", "dark")
+
+
+def apart(a, b, blindness, ground):
+    return np.linalg.norm(lab(getattr(a, ground), blindness) - lab(getattr(b, ground), blindness))
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
 @pytest.mark.parametrize("blindness", BLIND)
-def test_colours_stay_apart_for_colour_blind_readers(blindness):
+def test_colours_stay_apart_for_colour_blind_readers(blindness, ground):
     """A difference of 10 in CIELAB is plain to see side by side; lines of one family differ in their dashes too."""
     for a, b in combinations(LOOKS, 2):
-        apart = np.linalg.norm(lab(LOOKS[a].colour, blindness) - lab(LOOKS[b].colour, blindness))
-        assert apart > 10, (a, b, blindness, apart)
+        assert apart(LOOKS[a], LOOKS[b], blindness, ground) > 10, (a, b)
 
 
 @pytest.mark.parametrize("agent", LOOKS)
-def test_every_colour_can_be_seen_on_white(agent):
+def test_every_colour_can_be_seen_on_its_ground(agent):
     assert lab(LOOKS[agent].colour, "none")[0] < 80
+    assert lab(LOOKS[agent].dark, "none")[0] > 50
 
 
-def test_other_agents_keep_their_own_look():
-    assert look_of("qrc td.lr=0.1") == look_of("qrc td.lr=0.1")
-    assert look_of("qrc td.lr=0.1") != look_of("qrc td.lr=0.2")
-    for name in ("a", "b", "some other agent"):
-        colour = look_of(name).colour
-        hue = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))[0]
-        assert hue > 0.73 or hue < 0.05
+OTHERS = [
+    "qrc+spr+orth aux.weight=0.4", "qrc+spr aux.weight=0.1", "qrc td.lr=0.0003", "qrc+spr+mean", "qrc+spr+tau99",
+    "qrc+target", "dqn released", "a", "b", "some other agent",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_other_agents_are_far_from_the_nine_and_from_each_other(ground):
+    looks = looks_of([*LOOKS, *OTHERS])
+    assert {agent: looks[agent] for agent in LOOKS} == LOOKS
+    for a, b in combinations(looks, 2):
+        assert apart(looks[a], looks[b], "none", ground) > 20, (a, b)
+        for blindness in BLIND:
+            near = apart(looks[a], looks[b], blindness, ground)
+            assert near > 7, (a, b, blindness)
+            assert near > 10 or looks[a].dashes != looks[b].dashes, (a, b, blindness)
+    for agent in OTHERS:
+        assert lab(looks[agent].colour, "none")[0] < 80
+        assert lab(looks[agent].dark, "none")[0] > 45
+
+
+def test_looks_depend_on_the_agents_alone():
+    assert looks_of(["qrc", *OTHERS]) == looks_of([*reversed(OTHERS), "qrc", "a"])
+
+
+def test_a_hundred_agents_all_look_different():
+    looks = looks_of(f"qrc td.lr={n}" for n in range(100))
+    assert len(set(looks.values())) == 100
+    assert len(looks_of(map(str, range(2000)))) == 2000
+
+
+def test_an_agent_looks_the_same_in_all_groups_of_a_report(tmp_path, rng):
+    store(tmp_path, agents=("qrc", "qrc+curl"), envs=("minatar/breakout",), seeds=(0,), steps=1e6)
+    store(tmp_path, agents=("qrc", "qrc+curl", "dqn+replay5"), envs=("minatar/breakout",), seeds=(0,), steps=2e6)
+    both = groups(find_runs(tmp_path).records)
+    looks = looks_in(both)
+    assert looks["qrc+curl"] != looks_in(both[:1])["qrc+curl"], "or this test shows nothing"
+    for drawn in drawings(both, rng):
+        if drawn.name.startswith("curves"):
+            shown = {to_hex(line.get_color()).upper() for line in drawn.figure.axes[0].lines}
+            assert shown <= {look.colour for look in looks.values()}
+            assert looks["qrc+curl"].colour in shown
+
+
+LONG = [f"qrc+spr+orth aux.weight={w} td.lr=0.0001" for w in (0.1, 0.4)] + ["qrc+spr+orth aux.weight=0.4", "qrc"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        LONG,
+        [f"qrc+spr+orth aux.weight={w}" for w in (0.1, 0.4)],
+        [f"{'a' * 40}{n}{'b' * 40}" for n in range(3)],
+        [f"{n}{'a' * 40}" for n in range(3)],
+        [f"{'a' * 40}{n}" for n in range(3)],
+    ],
+)
+def test_no_two_names_are_cut_to_the_same_words(names):
+    shown = shortened(names)
+    assert len(set(shown)) == len(names)
+    assert all(len(words) <= 28 or words == name for words, name in zip(shown, names, strict=True))
+
+
+def test_a_legend_names_every_agent_apart(tmp_path, rng):
+    for weight in (0.1, 0.4):
+        run = make_run("qrc+spr+orth", "minatar/breakout", settings=(f"aux.weight={weight}",), engine="reference")
+        write_run(tmp_path, run, 1.0)
+    found = groups(find_runs(tmp_path).records)
+    drawn = next(d for d in drawings(found, rng) if d.name.startswith("curves"))
+    words = [text.get_text() for text in drawn.figure.legends[0].get_texts()]
+    assert len(words) == len(set(words)) == 2
 
 
 def made_up_latents(last=100.0):
@@ -137,9 +209,11 @@ def test_latents_are_drawn(group, rng, tmp_path):
     ranks = {agent: rng.uniform(10, 500, (5, 5)) for agent in group.agents}
     points = {step: rng.normal(size=(300, 2)).astype(np.float32) for step in (0, 2_500_000, 5_000_000)}
     figures = {
-        "rank": rank_bars(group, ranks),
-        "over_training": latents_over_training([("qrc", made_up_latents()), ("dqn", made_up_latents(20))], "Latents"),
+        "rank": rank_bars(group, ranks, LOOKS),
+        "over_training": latents_over_training([("qrc", made_up_latents()), ("dqn", made_up_latents(20))], LOOKS, "L"),
         "tsne": tsne_panels([("qrc+spr+orth", points), ("qrc", points)], 30, "breakout", 5_000_000),
     }
+    assert "(dimensions)" in figures["rank"].axes[0].get_xlabel()
+    assert "(dimensions)" in figures["over_training"].axes[0].get_ylabel()
     for name, figure in figures.items():
         assert all(path.stat().st_size > 1000 for path in save(figure, tmp_path, name))

@@ -135,6 +135,27 @@ def test_the_command_prints_and_does_not_repeat_itself(run, tmp_path, capsys):
     assert (path / NUMBERS).stat().st_mtime_ns > before
 
 
+def test_another_trajectory_is_another_analysis(run, tmp_path, capsys):
+    path = shutil.copytree(run, tmp_path / run.name)
+    words = ["latents", str(path), "--steps", str(LENGTH), "--tsne", "none"]
+    before = read_latents(path)
+    assert main([*words, "--seed", "7"]) == 0
+    shown = capsys.readouterr()
+    assert "policy uniformly random, seed 7" in shown.out
+    assert read_latents(path).policy == "uniformly random, seed 7"
+    assert read_latents(path).last.effective_rank != before.last.effective_rank
+    assert main([*words, "--seed", "7"]) == 0
+    assert capsys.readouterr().err == "", "what has been done is not done again"
+
+
+def test_a_word_is_said_for_each_slow_picture(run, tmp_path):
+    path, said = shutil.copytree(run, tmp_path / run.name), []
+    analyse(path, length=60, perplexities=(5.0, 7.0), say=said.append)
+    assert [words for words in said if "t-SNE, perplexity 7" in words] == [
+        f"step {step:,}: t-SNE, perplexity 7" for step in sorted(steps_of(3000))
+    ]
+
+
 def test_the_command_says_what_is_wrong(tmp_path, capsys):
     assert main(["latents", str(tmp_path)]) == 1
     assert "no run was found" in capsys.readouterr().err

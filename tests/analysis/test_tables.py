@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from headrace.analysis.ablations import ablation_table, known, present
-from headrace.analysis.artefacts import tables
+from headrace.analysis.artefacts import shown_run, tables
 from headrace.analysis.cost import cost_of, cost_table
 from headrace.analysis.paper import UNITS, Value
-from headrace.analysis.ranks import probe_table, rank_table
+from headrace.analysis.ranks import analysed, analyses, probe_table, rank_table
 from headrace.analysis.records import find_runs
 from headrace.analysis.score_tables import compared, coverage_table, formula_table, interval_table, scores_table
 from headrace.analysis.scores import groups
@@ -103,6 +104,19 @@ def test_an_aggregate_over_some_environments_is_not_compared_with_one_over_all(t
     store(tmp_path, agents=("qrc",), envs=MINATAR[:3])
     (group,) = groups(find_runs(tmp_path).records)
     assert not any(cell.paper for row in formula_table([group]).rows for cell in row)
+
+
+def test_an_aggregate_over_as_many_other_environments_is_not_compared_either(tmp_path):
+    """As many games as the paper has, of which one is not the paper's."""
+    store(tmp_path, agents=("qrc",), seeds=(0, 1))
+    (group,) = groups(find_runs(tmp_path).records)
+    assert any(cell.paper for row in formula_table([group]).rows for cell in row)
+    renamed = [replace(r, env=r.env.replace("breakout", "pong")) for r in group.records]
+    (other,) = groups(renamed)
+    assert len(other.envs) == len(other.paper().envs)
+    made = formula_table([other])
+    assert not any(cell.paper for row in made.rows for cell in row)
+    assert np.isnan(made.data[0]["paper_mean"])
 
 
 def test_intervals_contain_their_number(group, rng):
@@ -198,6 +212,7 @@ def test_cost_rank_and_ablations_stand_beside_the_papers_on_atari(tmp_path, rng)
     ]  # fmt: skip
     (rank,) = rank_table([group]).rows
     assert (rank[2].text, rank[2].paper, rank[2].difference) == ("500.5 ± 0.0", "518.7 ± 259.4", "-18.20")
+    assert rank[2].mark == "", "the paper's spread is over environments: it does not say how sure its mean is"
     ablations = {(row[1].text, row[3].text): row[4] for row in ablation_table([group], rng).rows}
     assert ablations["Weight of SPR", "qrc+spr aux.weight=1.0"].paper == "1.09 ± 1.25"
     assert ablations["Memory of DQN", "dqn+replay5"].paper == "0.30 ± 0.51"
@@ -229,6 +244,80 @@ def test_a_run_that_does_not_say_what_it_cost_is_no_error(tmp_path):
     cost = cost_of(find_runs(tmp_path).records)
     assert np.isnan(cost.hours)
     assert cost.machines == ("unknown",)
+
+
+def test_a_rank_of_one_environment_has_no_spread(tmp_path):
+    for seed in (0, 1):
+        path = write_run(tmp_path, one("qrc", seed=seed), 1.0)
+        (path / "latents.json").write_text(json.dumps(latents_at(5_000_000, 100.0 + 10 * seed)))
+    made = rank_table(groups(find_runs(tmp_path).records))
+    assert [made.rows[0][i].text for i in (2, 3)] == ["105.0", "105.0"]
+    assert np.isnan(made.data[0]["effective_rank_std"])
+
+
+def test_the_spread_of_both_ranks_is_over_environments(tmp_path):
+    for e, env in enumerate(MINATAR[:2]):
+        for seed in (0, 1):
+            path = write_run(tmp_path, one("qrc", env, seed=seed), 1.0)
+            (path / "latents.json").write_text(json.dumps(latents_at(5_000_000, 50.0 + 20 * e + seed)))
+    (row,) = rank_table(groups(find_runs(tmp_path).records)).rows
+    assert [row[i].text for i in (2, 3)] == ["60.50 ± 10.00", "60.50 ± 10.00"]
+
+
+def analysed_on(folder, *trajectories, env=MINATAR[0]):
+    """A finished run of qrc for each: its effective rank, and the trajectory it was found on."""
+    for seed, (rank, observations, policy) in enumerate(trajectories):
+        path = write_run(folder, one("qrc", env, seed=seed), 1.0)
+        facts = {**latents_at(5_000_000, rank), "observations": observations, "policy": policy}
+        (path / "latents.json").write_text(json.dumps(facts))
+    (group,) = groups(find_runs(folder).records)
+    return group
+
+
+USUAL, OTHER = "uniformly random, seed 2026", "uniformly random, seed 7"
+
+
+@pytest.mark.parametrize(
+    ("trajectories", "mean", "passed_over"),
+    [
+        ([(100.0, 5000, USUAL), (10.0, 300, USUAL), (12.0, 300, USUAL)], 100.0, 2),  # the usual one, though rarer
+        ([(100.0, 5000, USUAL), (10.0, 5000, OTHER)], 100.0, 1),  # the seed counts, too
+        ([(100.0, 400, USUAL), (10.0, 300, USUAL), (12.0, 300, USUAL)], 11.0, 1),  # the commonest
+        ([(100.0, 5000, USUAL), (110.0, 5000, USUAL)], 105.0, 0),
+    ],
+)
+def test_ranks_on_different_trajectories_are_never_averaged(tmp_path, trajectories, mean, passed_over):
+    group = analysed_on(tmp_path, *trajectories)
+    made = rank_table([group])
+    (row,) = made.data
+    assert row["effective_rank"] == pytest.approx(mean)
+    assert row["runs"] == len(trajectories) - passed_over
+    said = [note for note in made.notes if "passed over" in note]
+    assert len(said) == min(passed_over, 1)
+    left_out = {r.name for r in group.records} - set(analysed(group))
+    assert len(left_out) == passed_over
+    assert all(name in said[0] for name in left_out)
+
+
+def test_one_trajectory_is_taken_for_all_environments(tmp_path):
+    """Ranks depend on how many observations there are: means over environments must not mix them either."""
+    analysed_on(tmp_path, (100.0, 5000, USUAL))
+    group = analysed_on(tmp_path, (10.0, 300, USUAL), env=MINATAR[1])
+    (row,) = rank_table([group]).data
+    assert (row["effective_rank"], row["environments"]) == (100.0, 1)
+
+
+def test_the_seed_that_has_been_analysed_is_shown(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path, one("qrc", seed=seed), 1.0)
+    (group,) = groups(find_runs(tmp_path).records)
+    assert shown_run(group, "qrc", group.envs[0], analyses(group).kept) is None
+    (group.records[2].path / "latents.json").write_text(json.dumps(latents_at(5_000_000, 1.0)))
+    assert shown_run(group, "qrc", group.envs[0], analyses(group).kept) == group.records[2]
+    (group.records[1].path / "latents.json").write_text(json.dumps(latents_at(2_000_000, 1.0)))
+    assert shown_run(group, "qrc", group.envs[0], analyses(group).kept) == group.records[2]
+    (group.records[0].path / "latents.json").write_text(json.dumps(latents_at(5_000_000, 1.0)))
+    assert shown_run(group, "qrc", group.envs[0], analyses(group).kept) == group.records[0]
 
 
 def test_without_an_analysis_there_are_no_ranks(group):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,10 @@ from headrace.analysis.claims import COSINE, Judgement, claims_table, judge, spo
 from headrace.analysis.comparison import pairwise
 from headrace.analysis.cost import cost_table
 from headrace.analysis.curves import SHORT_RUNS, env_curves, suite_curves
-from headrace.analysis.latents import read_latents, read_points
+from headrace.analysis.latents import Latents, read_points
 from headrace.analysis.paper import UNITS, even_unit, paper_unit
-from headrace.analysis.ranks import analysed, probe_table, rank_matrix, rank_table
+from headrace.analysis.ranks import analyses, probe_table, rank_matrix, rank_table, whole_of
+from headrace.analysis.records import Record
 from headrace.analysis.score_tables import (
     comparison_table,
     coverage_table,
@@ -26,6 +27,7 @@ from headrace.analysis.score_tables import (
 )
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import interval
+from headrace.analysis.style import Looks, looks_of
 from headrace.analysis.table import Table
 
 PAIRS = (
@@ -68,71 +70,84 @@ def compared(group: Group, rng: np.random.Generator) -> list[Any]:
     return pairwise(matrices, [pair for pair in PAIRS if set(pair) <= known], rng)
 
 
-def drawings(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Drawn]:
-    """Every figure there are runs for, one at a time."""
+def looks_in(groups: Sequence[Group]) -> Looks:
+    """A look for each agent of a report's groups."""
+    return looks_of(agent for group in groups for agent in group.agents)
+
+
+def drawings(groups: Sequence[Group], rng: np.random.Generator, looks: Looks | None = None) -> Iterator[Drawn]:
+    """Every figure there are runs for, one at a time; `looks` where the groups are part of a larger report."""
+    looks = looks or looks_in(groups)
     for group in groups:
-        yield from _curves(group, rng)
-        yield from _scores(group, rng)
-        yield from _representation(group)
+        yield from _curves(group, looks, rng)
+        yield from _scores(group, looks, rng)
+        yield from _representation(group, looks)
 
 
-def _curves(group: Group, rng: np.random.Generator) -> Iterator[Drawn]:
+def _curves(group: Group, looks: Looks, rng: np.random.Generator) -> Iterator[Drawn]:
     curves = env_curves(group, "return", rng)
     caption = "Mean over seeds of the mean return of the last 100 episodes, with 95% bootstrap intervals."
     short = f" {SHORT_RUNS}" if any(c.short for by_agent in curves.values() for c in by_agent.values()) else ""
-    yield Drawn(f"curves_{group.slug}", caption + short, figures.learning_curves(group, curves))
+    yield Drawn(f"curves_{group.slug}", caption + short, figures.learning_curves(group, curves, looks))
     unit = even_unit(group.suite)
     if len(group.envs) > 1 and (whole := suite_curves(group, "return", rng, unit)):
         words = "Mean over environments and seeds"
-        yield Drawn(f"suite_{group.slug}", f"{words}.", figures.suite_curve(group, whole, words, unit.label))
+        yield Drawn(f"suite_{group.slug}", f"{words}.", figures.suite_curve(group, whole, looks, words, unit.label))
     if cosines := suite_curves(group, COSINE, rng):
         words = "Cosine between the RL and the auxiliary update on the encoder"
-        drawn = figures.suite_curve(group, cosines, words, "cosine, before orth", zero=True)
+        drawn = figures.suite_curve(group, cosines, looks, words, "cosine, before orth", zero=True)
         yield Drawn(f"cosine_{group.slug}", f"{words}, before orth and orth2.", drawn)
 
 
-def _scores(group: Group, rng: np.random.Generator) -> Iterator[Drawn]:
+def _scores(group: Group, looks: Looks, rng: np.random.Generator) -> Iterator[Drawn]:
     matrices = group.matrices(even_unit(group.suite))
     known = {agent: matrix for agent, matrix in matrices.items() if np.isfinite(matrix).any()}
     if not known:
         return
     if group.has_many:
-        yield from _aggregates(group, known, rng)
+        yield from _aggregates(group, known, looks, rng)
     if set(group.agents) & set(group.paper().agents):
         caption = "Mean scores of these runs against the paper's."
-        yield Drawn(f"against_paper_{group.slug}", caption, figures.paper_comparison(group))
+        yield Drawn(f"against_paper_{group.slug}", caption, figures.paper_comparison(group, looks))
     if ablations := present(group):
         agents = {agent for ablation in ablations for _, agent in ablation.agents}
         effects = {agent: effect(group, agent, rng) for agent in agents}
-        drawn = figures.ablation_bars(group, ablations, effects)
+        drawn = figures.ablation_bars(group, ablations, effects, looks)
         yield Drawn(f"ablations_{group.slug}", "Ablations: means over tasks with 95% intervals.", drawn)
 
 
-def _aggregates(group: Group, known: dict[str, np.ndarray], rng: np.random.Generator) -> Iterator[Drawn]:
+def _aggregates(group: Group, known: dict[str, np.ndarray], looks: Looks, rng: np.random.Generator) -> Iterator[Drawn]:
     metrics = metrics_in(even_unit(group.suite))
     found = {agent: {m: interval(x, f, rng) for m, f in metrics.items()} for agent, x in known.items()}
     caption = "Aggregates over runs and tasks with stratified-bootstrap 95% intervals."
-    yield Drawn(f"aggregates_{group.slug}", caption, figures.aggregate_metrics(group, found))
+    yield Drawn(f"aggregates_{group.slug}", caption, figures.aggregate_metrics(group, found, looks))
     caption = "The share of runs that score above x, averaged over tasks."
-    yield Drawn(f"profiles_{group.slug}", caption, figures.performance_profiles(group, rng))
+    yield Drawn(f"profiles_{group.slug}", caption, figures.performance_profiles(group, looks, rng))
 
 
-def _representation(group: Group) -> Iterator[Drawn]:
-    latents = analysed(group)
+def _representation(group: Group, looks: Looks) -> Iterator[Drawn]:
+    found = analyses(group)
+    latents, passed_over = whole_of(group, found), "".join(f" {notice}." for notice in found.notices(group))
     if latents:
         ranks = {agent: rank_matrix(group, agent, latents) for agent in group.agents}
-        drawn = figures.rank_bars(group, ranks)
-        yield Drawn(f"rank_{group.slug}", "Effective rank of the latents at the end of training.", drawn)
+        caption = f"Effective rank of the latents at the end of training.{passed_over}"
+        yield Drawn(f"rank_{group.slug}", caption, figures.rank_bars(group, ranks, looks))
     for env in group.envs:
-        runs = [r for agent in group.agents for r in group.runs_of(agent, env)[:1] if read_latents(r.path)]
+        runs = [run for agent in group.agents if (run := shown_run(group, agent, env, found.kept))]
         if not runs:
             continue
         name = env.replace("/", "-")
-        several = [(r.agent, found) for r in runs if (found := read_latents(r.path)) and len(found.steps) > 1]
+        several = [(r.agent, found.kept[r.name]) for r in runs if len(found.kept[r.name].steps) > 1]
         if several:
-            drawn = figures.latents_over_training(several, f"Latents over training, {env}, {group.title}")
+            drawn = figures.latents_over_training(several, looks, f"Latents over training, {env}, {group.title}")
             yield Drawn(f"latents_{group.slug}_{name}", "Latents of one seed at its checkpoints.", drawn)
         yield from _tsne(group, env, [r for r in runs if r.agent in TSNE_AGENTS] or runs[:4])
+
+
+def shown_run(group: Group, agent: str, env: str, analysed: Mapping[str, Latents]) -> Record | None:
+    """The agent's first seed whose analysis goes furthest; None where no seed has been analysed."""
+    runs = [run for run in group.runs_of(agent, env) if run.name in analysed]
+    return max(runs, key=lambda run: (analysed[run.name].last.step, -run.seed), default=None)
 
 
 def _tsne(group: Group, env: str, runs: Sequence[Any]) -> Iterator[Drawn]:

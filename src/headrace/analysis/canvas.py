@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.style import EDGE, FAINT, INK, look_of
+from headrace.analysis.style import EDGE, FAINT, INK, Look, Looks
 from headrace.curve import step_label
 from headrace.errors import HeadraceError
 from headrace.files import storage_errors, write_atomically
 
 FORMATS = ("png", "pdf")
 DPI = 130
-NAME_LENGTH = 26  # characters
+NAME_LENGTH, CUT = 28, "..."  # characters; what stands for those that were cut
 LETTER = 0.58  # a letter's mean width, of the size of the type
 
 # Inches: beside each panel, right of the last, above the first row, between rows, below the last; a legend's entries.
@@ -87,9 +87,8 @@ def steps_axis(axes: Any, steps: int) -> None:
     axes.locator_params(axis="x", nbins=5)
 
 
-def line(axes: Any, agent: str, x: np.ndarray, y: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    """A curve with its band, as the agent looks everywhere."""
-    look = look_of(agent)
+def line(axes: Any, look: Look, x: np.ndarray, y: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """A curve with its band, as its agent looks everywhere."""
     known = np.isfinite(y)
     if not known.any():
         return
@@ -99,33 +98,44 @@ def line(axes: Any, agent: str, x: np.ndarray, y: np.ndarray, low: np.ndarray, h
     axes.fill_between(x[banded], low[banded], high[banded], color=look.colour, alpha=0.16, linewidth=0)
 
 
-def short(agent: str) -> str:
-    """An agent's name as a figure has room for it; the tables have it whole."""
-    return agent if len(agent) <= NAME_LENGTH else agent[: NAME_LENGTH - 3] + "..."
+def shortened(names: Sequence[str]) -> list[str]:
+    """Names as a figure has room for them; the tables have them whole.
+
+    Long ones lose their middle, cut where it leaves no two alike; where every cut would leave some, all stay whole.
+    """
+    for end in range(NAME_LENGTH // 2, NAME_LENGTH - len(CUT)):
+        cut = [_without_middle(name, end) for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+    return list(names)
 
 
-def line_handle(agent: str) -> Any:
+def _without_middle(name: str, end: int) -> str:
+    return name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - end - len(CUT)] + CUT + name[-end:]
+
+
+def line_handle(look: Look, label: str) -> Any:
     from matplotlib.lines import Line2D
 
-    look = look_of(agent)
-    handle = Line2D([], [], color=look.colour, linewidth=2, label=short(agent))
+    handle = Line2D([], [], color=look.colour, linewidth=2, label=label)
     if look.dashes:
         handle.set_dashes(look.dashes)
     return handle
 
 
-def point_handle(agent: str) -> Any:
+def point_handle(look: Look, label: str) -> Any:
     from matplotlib.lines import Line2D
 
-    look = look_of(agent)
-    return Line2D([], [], color=look.colour, marker=look.marker, linestyle="", markersize=6, label=short(agent))
+    return Line2D([], [], color=look.colour, marker=look.marker, linestyle="", markersize=6, label=label)
 
 
-def legend(figure: Any, agents: Sequence[str], handle: Callable[[str], Any] = line_handle) -> None:
+def legend(figure: Any, agents: Sequence[str], looks: Looks, handle: Callable[[Look, str], Any] = line_handle) -> None:
     """Every agent once, below all panels."""
     if agents:
+        named = zip(agents, shortened(agents), strict=True)
+        handles = [handle(looks[agent], label) for agent, label in named]
         figure.legend(
-            handles=[handle(agent) for agent in agents], loc="lower left", bbox_to_anchor=(0.01, 0.0), frameon=False,
+            handles=handles, loc="lower left", bbox_to_anchor=(0.01, 0.0), frameon=False,
             ncols=min(len(agents), _legend_columns(figure.get_figwidth())), fontsize=8.5, labelcolor=INK,
             handlelength=3.2, columnspacing=1.4, borderaxespad=0.2,
         )  # fmt: skip

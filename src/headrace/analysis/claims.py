@@ -1,7 +1,8 @@
 """The paper's claims, each judged on a group of runs: a sentence with its numbers, an interval, and a verdict.
 
-A verdict is never guessed: a claim holds or does not hold where a 95% interval says so, and otherwise there are not
-enough runs to tell. At least three finished seeds are wanted in every environment of the group.
+A verdict is never guessed: a claim holds or does not hold where a 95% interval and a test both say so (see `verdicts`),
+and otherwise there are not enough runs to tell. At least three finished seeds are wanted in every
+environment of the group.
 """
 
 from __future__ import annotations
@@ -19,10 +20,25 @@ from headrace.analysis.paper import even_unit, paper_unit
 from headrace.analysis.ranks import analysed, rank_matrix
 from headrace.analysis.records import counted
 from headrace.analysis.scores import Group
-from headrace.analysis.stats import Interval, interval, mean
+from headrace.analysis.stats import Interval, mean
 from headrace.analysis.table import Cell, Table, between, number
+from headrace.analysis.verdicts import (
+    FAILS,
+    HOLDS,
+    LEVEL,
+    UNKNOWN,
+    Bounded,
+    chance,
+    difference,
+    is_above,
+    is_between,
+    level,
+)
 
-HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough runs"
+__all__ = [
+    "CLAIMS", "COSINE", "FAILS", "HOLDS", "MIN_SEEDS", "UNKNOWN", "Claim", "Evidence", "Judgement", "claims_table",
+    "cosine", "cosine_matrix", "judge", "lacking", "ordering", "rank_above", "spoken_of",
+]  # fmt: skip
 MIN_SEEDS = 3
 NEAR_ZERO = 0.1  # a cosine within this of 0 is near 0
 MARGIN = 0.05  # of the base agent's mean: how far below it still counts as "at" it
@@ -44,6 +60,7 @@ class Judgement(NamedTuple):
     verdict: str  # HOLDS, FAILS or UNKNOWN
     sentence: str
     found: Interval
+    p: float  # of the test; NaN where nothing was tested
     paper: float  # the same number from the paper's tables; NaN where it has none
 
 
@@ -53,15 +70,6 @@ class Claim:
 
     text: str
     judge: Callable[[Claim, Evidence], Judgement]
-
-
-def _verdict(found: Interval, above: float, below: float) -> str:
-    """Holds where the interval lies above `above`, does not where it lies below `below`."""
-    if math.isnan(found.low):
-        return UNKNOWN
-    if found.low > above:
-        return HOLDS
-    return FAILS if found.high < below else UNKNOWN
 
 
 def lacking(matrix: np.ndarray, agent: str, envs: list[str], what: str = "finished") -> str:
@@ -78,7 +86,12 @@ def lacking(matrix: np.ndarray, agent: str, envs: list[str], what: str = "finish
 
 def _unknown(claim: Claim, evidence: Evidence, why: str, paper: float = math.nan) -> Judgement:
     nothing = Interval(math.nan, math.nan, math.nan)
-    return Judgement(claim.text, evidence.group.title, UNKNOWN, f"{why}.", nothing, paper)
+    return Judgement(claim.text, evidence.group.title, UNKNOWN, f"{why}.", nothing, math.nan, paper)
+
+
+def _judged(claim: Claim, evidence: Evidence, one: Bounded, sentence: str, paper: float) -> Judgement:
+    """The judgement of a claim that a number is above its bound."""
+    return Judgement(claim.text, evidence.group.title, is_above(one), sentence, one.found, one.p, paper)
 
 
 def _paper_difference(group: Group, worse: str, better: str) -> float:
@@ -103,16 +116,14 @@ def ordering(worse: str, better: str, margin: float = 0.0) -> Callable[[Claim, E
         paper = _paper_difference(group, worse, better)
         if why := lacking(x, better, group.envs) or lacking(y, worse, group.envs):
             return _unknown(claim, evidence, why, paper)
-        found = interval((x, y), lambda a, b: mean(a) - mean(b), evidence.rng)
         base = float(mean(y))
-        verdict = _verdict(found, -margin * abs(base), 0.0)
+        one = difference(x, y, -margin * abs(base), evidence.rng)
+        against = f" against {number(one.bound)}, {margin:.0%} below" if margin else ""
         sentence = (
-            f"{better} scores {number(float(mean(x)))}, {worse} {number(base)}: difference {between(*found)} "
-            f"({unit.label}, mean over {_counted(group)})"
+            f"{better} scores {number(float(mean(x)))}, {worse} {number(base)}: difference {between(*one.found)}, "
+            f"{chance(one.p)}{against} ({unit.label}, mean over {_counted(group)})"
         )
-        return Judgement(
-            claim.text, group.title, verdict, _finished(sentence, group, (worse, better), paper), found, paper
-        )
+        return _judged(claim, evidence, one, _finished(sentence, group, (worse, better), paper), paper)
 
     return judge
 
@@ -127,13 +138,12 @@ def rank_above(worse: str, better: str) -> Callable[[Claim, Evidence], Judgement
         paper = ranks[better].mean - ranks[worse].mean if {worse, better} <= ranks.keys() else math.nan
         if why := lacking(x, better, group.envs, "analysed") or lacking(y, worse, group.envs, "analysed"):
             return _unknown(claim, evidence, why + "; `headrace latents` analyses runs", paper)
-        found = interval((x, y), lambda a, b: mean(a) - mean(b), evidence.rng)
+        one = difference(x, y, 0.0, evidence.rng)
         sentence = (
             f"The latents of {better} have effective rank {number(float(mean(x)))}, those of {worse} "
-            f"{number(float(mean(y)))}: difference {between(*found)} (mean over {_counted(group)})"
+            f"{number(float(mean(y)))}: difference {between(*one.found)}, {chance(one.p)} (mean over {_counted(group)})"
         )
-        words = _finished(sentence, group, (worse, better), paper)
-        return Judgement(claim.text, group.title, _verdict(found, 0.0, 0.0), words, found, paper)
+        return _judged(claim, evidence, one, _finished(sentence, group, (worse, better), paper), paper)
 
     return judge
 
@@ -146,12 +156,14 @@ def cosine(agent: str, low: float, high: float) -> Callable[[Claim, Evidence], J
         matrix = cosine_matrix(group, agent)
         if why := lacking(matrix, agent, group.envs):
             return _unknown(claim, evidence, why)
-        found = interval(matrix, mean, evidence.rng)
-        inside, outside = low < found.low and found.high < high, found.high < low or found.low > high
-        verdict = HOLDS if inside else FAILS if outside else UNKNOWN
-        sentence = f"Under {agent} the cosine is {between(*found)} (mean over training and {_counted(group)})"
+        ends = level(matrix, (low, high), evidence.rng)
+        found, nearest = ends[0].found, max(ends, key=lambda end: end.p)
+        sentence = (
+            f"Under {agent} the cosine is {between(*found)}, {chance(nearest.p)} against {nearest.bound:g} "
+            f"(mean over training and {_counted(group)})"
+        )
         words = _finished(sentence, group, (agent,), math.nan)
-        return Judgement(claim.text, group.title, verdict, words, found, math.nan)
+        return Judgement(claim.text, group.title, is_between(*ends), words, found, nearest.p, math.nan)
 
     return judge
 
@@ -195,8 +207,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("SPR alone harms Stream Q: strq+spr < strq", ordering("strq+spr", "strq")),
     Claim("so does SPR with orth: strq+spr+orth < strq", ordering("strq+spr+orth", "strq")),
     Claim("orth2 mends it: strq+spr+orth2 at or above strq", ordering("strq", "strq+spr+orth2", MARGIN)),
-    Claim("SPR raises the effective rank under QRC", rank_above("qrc", "qrc+spr+orth")),
-    Claim("SPR raises the effective rank under Stream Q", rank_above("strq", "strq+spr+orth2")),
+    Claim("SPR with orth raises the effective rank under QRC", rank_above("qrc", "qrc+spr+orth")),
+    Claim("SPR with orth2 raises the effective rank under Stream Q", rank_above("strq", "strq+spr+orth2")),
     Claim("SPR raises the effective rank under DQN", rank_above("dqn", "dqn+spr")),
     Claim("RL and SPR updates are near orthogonal under QRC", cosine("qrc+spr", -NEAR_ZERO, NEAR_ZERO)),
     Claim("RL and SPR updates conflict under Stream Q", cosine("strq+spr", -1.0, 0.0)),
@@ -222,15 +234,18 @@ def claims_table(judgements: list[Judgement]) -> Table:
             "claim": j.claim,
             "verdict": j.verdict,
             **j.found._asdict(),
+            "p": j.p,
             "paper": j.paper,
             "sentence": j.sentence,
         }
         for j in judgements
     ]
     notes = [
-        "A claim holds, or does not, where a 95% bootstrap interval says so, "
-        f"with at least {MIN_SEEDS} seeds in every environment",
-        f"Near orthogonal: within {NEAR_ZERO} of 0. At or above: not below by more than {MARGIN:.0%}",
+        "A claim holds, or does not, where a 95% bootstrap interval lies on one side and a two-sided permutation test "
+        f"(cosines: a t test over seeds) has p < {LEVEL:g}, not corrected for the number of claims, with at least "
+        f"{MIN_SEEDS} seeds in every environment",
+        f"Near orthogonal: within {NEAR_ZERO} of 0. At or above: not below by more than {MARGIN:.0%}; "
+        "such claims are tested against that bound",
     ]
     return Table(
         "claims", "The paper's claims on these runs", ["suite", "claim", "verdict", "evidence"], rows, data, notes

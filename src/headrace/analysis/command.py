@@ -18,7 +18,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", help="a run's folder, or one that holds runs")
     add("--steps", type=number, default=5000, help="length of the fixed trajectory (5000)")
-    add("--seed", type=number, default=2026, help="of the trajectory (2026); compare runs with equal ones only")
+    add("--seed", type=number, default=2026, help="of the trajectory (2026); only runs with equal ones are compared")
     add("--tsne", default="30,50", metavar="PERPLEXITIES", help="of t-SNE, such as 30,50; none: no t-SNE (30,50)")
     add("--again", action="store_true", help="also runs that have been analysed at their last step before")
     add("--quiet", action="store_true", help="say nothing while computing")
@@ -69,11 +69,13 @@ def _runs(words: list[str]) -> list[Path]:
 
 def _one(path: Path, words: argparse.Namespace, perplexities: tuple[float, ...]) -> Any:
     from headrace.analysis.latents import analyse, read_latents, saved_encoders
+    from headrace.analysis.trajectory import policy_words
     from headrace.run import whole
 
     length, seed = whole("steps", words.steps, 2, 10_000_000), whole("seed", words.seed, 0)
-    before = read_latents(path)
-    if before and not words.again and before.observations == length and set(perplexities) <= set(before.perplexities):
+    before = None if words.again else read_latents(path)
+    wanted = (length, policy_words(seed))
+    if before and (before.observations, before.policy) == wanted and set(perplexities) <= set(before.perplexities):
         encoders, _ = saved_encoders(path)
         if [e.step for e in encoders] == [s.step for s in before.steps]:
             return before

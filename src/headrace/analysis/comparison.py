@@ -18,6 +18,7 @@ from headrace.analysis.stats import (
 )
 
 PERMUTATIONS = 4999
+ANGLES = 20_001  # at which the density of Student's t is summed
 
 
 class Comparison(NamedTuple):
@@ -51,6 +52,34 @@ def permutation_p(
         differences = statistic(shuffled[:, : len(x)]) - statistic(shuffled[:, len(x) :])
         hits += int((np.abs(differences) >= seen * (1 - 1e-12)).sum())
     return (hits + 1) / (repetitions + 1)
+
+
+def t_test_p(x: np.ndarray, value: float) -> float:
+    """The two-sided p-value of a t test that the mean over these tasks is `value`.
+
+    Its error is that of runs within their tasks (degrees of freedom by Welch and Satterthwaite): how tasks differ is no
+    part of it, as it is none of a stratified bootstrap. NaN where a task has fewer than two runs.
+    """
+    runs = (~np.isnan(x)).sum(axis=0)
+    if not runs.size or runs.min() < 2:
+        return np.nan
+    squares = np.nanvar(x, axis=0, ddof=1) / runs  # of the error of each task's mean
+    distance = abs(float(mean(x)) - value)
+    if not squares.any():
+        return 0.0 if distance else 1.0
+    freedom = squares.sum() ** 2 / (squares**2 / (runs - 1)).sum()
+    return student_p(distance * len(runs) / float(np.sqrt(squares.sum())), float(freedom))
+
+
+def student_p(t: float, freedom: float) -> float:
+    """How likely Student's t is as far from zero as this; both sides.
+
+    With t = sqrt(freedom) tan(a) its density is that of the angle, proportional to cos(a)**(freedom - 1).
+    """
+    begin = np.arctan(t / np.sqrt(freedom))
+    tail, whole = (np.linspace(start, np.pi / 2, ANGLES) for start in (begin, 0.0))
+    areas = [np.trapezoid(np.cos(angles).clip(0) ** (freedom - 1), angles) for angles in (tail, whole)]
+    return float(areas[0] / areas[1])
 
 
 def _exchanged(pooled: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -97,6 +97,7 @@ def analyse(
         steps.append(_at_step(seen, snapshot, latents))
         say(f"step {snapshot.step:,}: effective rank {steps[-1].effective_rank:.1f}")
         for perplexity in perplexities:
+            say(f"step {snapshot.step:,}: t-SNE, perplexity {perplexity:g}")
             points[f"tsne/{snapshot.step}/{perplexity:g}"] = tsne(latents, perplexity)
     found = Latents(run.env.label, seen.policy, length, tuple(steps), tuple(perplexities))
     _write(path, found, points)

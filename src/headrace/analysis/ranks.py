@@ -3,58 +3,137 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.analysis.latents import Latents, read_latents
-from headrace.analysis.score_tables import compared
+from headrace.analysis.records import Record, counted
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import task_means
 from headrace.analysis.table import Cell, Table, signed, spread
+from headrace.analysis.trajectory import LENGTH, policy_words
+
+NAMED = 6  # runs that a notice names; more are counted
+
+
+class Seen(NamedTuple):
+    """What tells one fixed trajectory of an environment from another."""
+
+    observations: int
+    policy: str
+
+    @staticmethod
+    def by(latents: Latents) -> Seen:
+        return Seen(latents.observations, latents.policy)
+
+    def __str__(self) -> str:
+        return f"{self.observations:,} observations, {self.policy}"
+
+
+USUAL = Seen(LENGTH, policy_words())
+
+
+class Analyses(NamedTuple):
+    """A group's analyses by the run's name: those on one kind of trajectory, and those on another."""
+
+    seen: Seen
+    kept: dict[str, Latents]
+    others: dict[str, Latents]
+
+    def notices(self, group: Group) -> list[str]:
+        """Which runs were analysed on another trajectory, and so are passed over."""
+        if not self.others:
+            return []
+        shown = [f"{name} ({Seen.by(latents)})" for name, latents in self.others.items()]
+        listed = ", ".join(shown[:NAMED]) + (f" and {len(shown) - NAMED} more" if len(shown) > NAMED else "")
+        runs = counted(len(shown), "run")
+        return [f"{group.title}: on {self.seen}; passed over, as analysed on another trajectory: {runs}, {listed}"]
+
+
+def analyses(group: Group) -> Analyses:
+    """Every analysis of the group's runs. Of several kinds of trajectory the usual one is kept, else the commonest."""
+    found = {r.name: latents for r in group.records if (latents := read_latents(r.path)) and latents.steps}
+    whole = [latents for r in group.records if (latents := found.get(r.name)) and _is_whole(r, latents)]
+    counts = Counter(Seen.by(latents) for latents in whole or found.values())
+    seen = max(counts, key=lambda seen: (seen == USUAL, counts[seen], seen), default=USUAL)
+    kept = {name: latents for name, latents in found.items() if Seen.by(latents) == seen}
+    return Analyses(seen, kept, {name: latents for name, latents in found.items() if name not in kept})
 
 
 def analysed(group: Group) -> dict[str, Latents]:
-    """By run's name: the analyses of the finished runs that have one of their last step."""
-    found = {r.name: read_latents(r.path) for r in group.records if r.state == "finished"}
-    steps = group.steps
-    return {name: latents for name, latents in found.items() if latents and latents.last.step == steps}
+    """By run's name: the analyses of the finished runs that have one of their last step, all on one trajectory."""
+    return whole_of(group, analyses(group))
+
+
+def whole_of(group: Group, found: Analyses) -> dict[str, Latents]:
+    kept = {r.name: (r, found.kept[r.name]) for r in group.records if r.name in found.kept}
+    return {name: latents for name, (record, latents) in kept.items() if _is_whole(record, latents)}
+
+
+def _is_whole(record: Record, latents: Latents) -> bool:
+    return record.state == "finished" and latents.last.step == record.steps
 
 
 def rank_matrix(group: Group, agent: str, latents: dict[str, Latents]) -> np.ndarray:
     """Uncentred effective ranks at the end of training, (seeds x environments); NaN where none is known."""
-    ranks = np.full((len(group.seeds), len(group.envs)), np.nan)
+    return _both_ranks(group, agent, latents)[0]
+
+
+def _both_ranks(group: Group, agent: str, latents: dict[str, Latents]) -> np.ndarray:
+    """Uncentred and centred, (2 x seeds x environments)."""
+    ranks = np.full((2, len(group.seeds), len(group.envs)), np.nan)
     for record in group.runs_of(agent):
         if record.name in latents:
+            last = latents[record.name].last
             place = group.seeds.index(record.seed), group.envs.index(record.env)
-            ranks[place] = latents[record.name].last.effective_rank
+            ranks[:, *place] = last.effective_rank, last.effective_rank_centred
     return ranks
 
 
+def _by_env(ranks: np.ndarray) -> np.ndarray:
+    """The mean over seeds in each environment that has one."""
+    means = task_means(ranks)
+    return means[np.isfinite(means)]
+
+
+def _spread(means: np.ndarray) -> str:
+    """Mean ± std over environments; of one environment there is no spread."""
+    return spread(float(means.mean()), _std(means))
+
+
+def _std(means: np.ndarray) -> float:
+    return float(means.std()) if len(means) > 1 else math.nan
+
+
 def rank_table(groups: Iterable[Group]) -> Table:
-    """Mean ± population std over environments of the effective rank, uncentred and centred, beside the paper's."""
+    """Mean ± population std over environments of the effective rank, uncentred and centred, beside the paper's.
+
+    The difference from the paper has no mark: its spread is over environments, and says nothing of its mean's error.
+    """
     rows, data, notes = [], [], []
     for group in groups:
-        latents, paper = analysed(group), group.paper()
+        found, paper = analyses(group), group.paper()
+        latents = whole_of(group, found)
+        notes += found.notices(group)
         for agent in group.agents:
             runs = [latents[r.name] for r in group.runs_of(agent) if r.name in latents]
             if not runs:
                 continue
-            means = task_means(rank_matrix(group, agent, latents))
-            known, theirs = means[np.isfinite(means)], paper.ranks.get(agent)
-            centred = np.array([found.last.effective_rank_centred for found in runs])
-            silent = np.array([found.last.silence["encoder"] for found in runs]).mean(axis=0)
-            mark, difference = compared(known, theirs)
-            ours = spread(float(known.mean()), float(known.std()))
-            cell = Cell(ours, spread(*theirs) if theirs else "", signed(difference) if theirs else "", mark)
-            more = [spread(float(centred.mean()), float(centred.std())), str(runs[0].last.features)]
+            known, centred = (_by_env(m) for m in _both_ranks(group, agent, latents))
+            theirs = paper.ranks.get(agent)
+            silent = np.array([run.last.silence["encoder"] for run in runs]).mean(axis=0)
+            difference = signed(float(known.mean()) - theirs.mean) if theirs else ""
+            cell = Cell(_spread(known), spread(*theirs) if theirs else "", difference)
+            more = [_spread(centred), str(runs[0].last.features)]
             rows.append([Cell(group.title), Cell(agent), cell, *map(Cell, more), *(Cell(f"{x:.1%}") for x in silent)])
             data.append(_row(group, agent, known, centred, silent, runs, theirs))
             if len(runs) < len(group.runs_of(agent)):
-                notes.append(f"{agent}, {group.title}: {len(runs)} of {len(group.runs_of(agent))} runs were analysed")
+                notes.append(f"{agent}, {group.title}: {len(runs)} of {len(group.runs_of(agent))} runs are counted")
     header = ["suite", "agent", "effective rank", "centred", "features", "dead", "dormant"]
-    said = ["At the end of training, on one fixed trajectory an environment; ± over environments (centred: over runs)"]
+    said = ["At the end of training, on one fixed trajectory an environment; ± is over environments"]
     return Table("effective_rank", "Effective rank of the latents", header, rows, data, said + notes)
 
 
@@ -66,8 +145,9 @@ def _row(
         "steps": group.steps,
         "agent": agent,
         "effective_rank": float(known.mean()),
-        "effective_rank_std": float(known.std()),
+        "effective_rank_std": _std(known),
         "effective_rank_centred": float(centred.mean()),
+        "effective_rank_centred_std": _std(centred),
         "features": runs[0].last.features,
         "dead": float(silent[0]),
         "dormant": float(silent[1]),
@@ -80,9 +160,11 @@ def _row(
 
 def probe_table(groups: Iterable[Group]) -> Table:
     """What a linear reader finds in the latents at the end of training, means over seeds."""
-    rows, data = [], []
+    rows, data, passed_over = [], [], []
     for group in groups:
-        latents = analysed(group)
+        seen = analyses(group)
+        latents = whole_of(group, seen)
+        passed_over += seen.notices(group)
         for env in group.envs:
             for agent in group.agents:
                 runs = [latents[r.name] for r in group.runs_of(agent, env) if r.name in latents]
@@ -97,4 +179,4 @@ def probe_table(groups: Iterable[Group]) -> Table:
                     data.append({**place, "kind": found[0].kind, **scores, "runs": len(found)})
     header = ["environment", "agent", "variable", "measure", "latent", "observation", "chance"]
     notes = ["Ridge regression on the fixed trajectory; measured on stretches of it that were held out"]
-    return Table("probes", "Game state told from the latents", header, rows, data, notes)
+    return Table("probes", "Game state told from the latents", header, rows, data, notes + passed_over)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.analysis.comparison import Comparison
-from headrace.analysis.paper import METRICS, UNITS, Unit, Value, even_unit, paper_unit
+from headrace.analysis.paper import METRICS, UNITS, Unit, Value, even_unit, key, paper_unit
 from headrace.analysis.paper.formula import aggregates
 from headrace.analysis.records import counted
 from headrace.analysis.scores import Gap, Group
@@ -125,9 +125,9 @@ def formula_table(groups: Iterable[Group]) -> Table:
                 notes.append(
                     f"{agent}, {group.title}: {len(known)} of {len(group.envs)} environments have a finished run"
                 )
-            theirs = {metric: paper.aggregates.get((agent, metric)) for metric in METRICS}
-            comparable = len(known) == len(paper.envs)
-            rows.append([Cell(group.title), Cell(agent), *_formula_cells(found, theirs, comparable)])
+            same_envs = {key(group.envs[j]) for j in np.flatnonzero(np.isfinite(means))} == set(paper.envs)
+            theirs = {metric: paper.aggregates.get((agent, metric)) if same_envs else None for metric in METRICS}
+            rows.append([Cell(group.title), Cell(agent), *_formula_cells(found, theirs)])
             data += _formula_rows(group, agent, found, theirs, len(known))
     said = ["Means over environments of the means over seeds; ± is the population standard deviation over environments"]
     header = ["suite", "agent", *(METRIC_TITLES[metric] for metric in METRICS)]
@@ -135,10 +135,10 @@ def formula_table(groups: Iterable[Group]) -> Table:
     return Table("aggregate_paper_formula", title, header, rows, data, said + notes)
 
 
-def _formula_cells(found: dict[str, Value], theirs: dict[str, Value | None], comparable: bool) -> list[Cell]:
+def _formula_cells(found: dict[str, Value], theirs: dict[str, Value | None]) -> list[Cell]:
     cells = []
     for metric in METRICS:
-        ours, paper = found.get(metric), theirs[metric] if comparable else None
+        ours, paper = found.get(metric), theirs[metric]
         text = spread(*ours) if ours else NOTHING
         difference = signed(ours.mean - paper.mean) if ours and paper else ""
         cells.append(Cell(text, spread(*paper) if paper else "", difference))

@@ -37,7 +37,12 @@ def trajectory(env: Environment, length: int = LENGTH, seed: int = SEED) -> Traj
     played = _compiled if env.forms[0] == "compiled" else _hosted  # one form for all, whichever a run was trained in
     spec, frames, first, state = played(env, length, seed)
     stacked = stack(frames, first, spec.frames)
-    return Trajectory(spec, stacked, np.cumsum(first) - 1, state, f"uniformly random, seed {seed}")
+    return Trajectory(spec, stacked, np.cumsum(first) - 1, state, policy_words(seed))
+
+
+def policy_words(seed: int = SEED) -> str:
+    """The policy as analyses record it: with the length, it says which trajectory they looked at."""
+    return f"uniformly random, seed {seed}"
 
 
 def _actions(count: int, length: int, seed: int) -> np.ndarray:

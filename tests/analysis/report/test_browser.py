@@ -8,12 +8,16 @@ from urllib.parse import unquote
 import pytest
 
 from headrace.agents import VARIANTS
-from headrace.analysis.report.shades import contrast
+from headrace.analysis.colour import contrast
 from tests.analysis.report.opened import DESKTOP, PHONE, opened
 
 
 def rgb(colour):
     return tuple(int(float(part)) for part in colour[colour.index("(") + 1 : -1].split(",")[:3])
+
+
+def hexed(rgb):
+    return "#" + bytes(rgb).hex()
 
 
 def test_every_figure_is_drawn_and_every_axis_has_its_label(browser, report):
@@ -152,10 +156,10 @@ def test_it_can_be_read_on_any_screen_by_day_and_by_night(browser, report, size,
         assert (max(ground) < 60) == (scheme == "dark")
         for selector in ("body", "#overview .note", ".sections a", "#runs td", "#scores-minatar_5M small.diff"):
             colour = rgb(found.page.eval_on_selector(selector, "one => getComputedStyle(one).color"))
-            assert contrast(colour, ground) >= 4.5, selector
+            assert contrast(hexed(colour), hexed(ground)) >= 4.5, selector
         for selector in (".chart text.tick", ".chart text.label"):
             colour = rgb(found.page.eval_on_selector(selector, "one => getComputedStyle(one).fill"))
-            assert contrast(colour, card) >= 4.5, selector
+            assert contrast(hexed(colour), hexed(card)) >= 4.5, selector
         if scheme == "dark":
             lines = found.page.eval_on_selector_all(".line", "all => all.map((one) => getComputedStyle(one).stroke)")
-            assert min(contrast(rgb(colour), card) for colour in set(lines)) >= 3.0
+            assert min(contrast(hexed(rgb(colour)), hexed(card)) for colour in set(lines)) >= 3.0

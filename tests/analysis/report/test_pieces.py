@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.analysis.colour import DARK_GROUND, ENOUGH, contrast, lifted
 from headrace.analysis.records import read_record
 from headrace.analysis.report.charts import lines, numbers, series
 from headrace.analysis.report.html import Html, tag
@@ -17,9 +18,9 @@ from headrace.analysis.report.page import safe_json
 from headrace.analysis.report.quantities import QUANTITIES, quantity
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.analysis.report.sections.runs import _thinned
-from headrace.analysis.report.shades import DARK_GROUND, ENOUGH, agent_styles, contrast, lifted
+from headrace.analysis.report.shades import agent_styles
 from headrace.analysis.report.tables import turned
-from headrace.analysis.style import LOOKS
+from headrace.analysis.style import LOOKS, looks_of
 from headrace.analysis.table import Cell, Table
 from headrace.run import make_run
 from headrace.store import METRICS
@@ -59,17 +60,22 @@ def test_data_cannot_end_the_script_that_they_stand_in():
 
 
 def test_contrast_is_that_of_wcag():
-    assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-    assert contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)
+    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
+    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.01)
 
 
 def test_dark_colours_are_lifted_for_a_dark_ground_and_bright_ones_kept():
     assert lifted("#FFD080") == "#FFD080"
-    shades = {agent: lifted(look.colour) for agent, look in LOOKS.items()}
-    assert len(set(shades.values())) == len(LOOKS)
-    for shade in shades.values():
-        assert contrast(tuple(int(shade[i : i + 2], 16) for i in (1, 3, 5)), DARK_GROUND) >= ENOUGH
-    assert ".agent-1{--c:" in agent_styles(["dqn", "qrc"])
+    assert contrast("#091275", DARK_GROUND) < ENOUGH <= contrast(lifted("#091275"), DARK_GROUND)
+
+
+def test_every_agent_stands_out_from_either_ground():
+    looks = looks_of([*LOOKS, *(f"qrc td.lr={n}" for n in range(20))])
+    for look in looks.values():
+        assert contrast(look.dark, DARK_GROUND) >= ENOUGH
+    light, dark = agent_styles([looks["dqn"], looks["qrc"]]).split("\n")
+    assert f".agent-1{{--c:{LOOKS['qrc'].colour}}}" in light
+    assert f".agent-1{{--c:{LOOKS['qrc'].dark}}}" in dark
 
 
 def test_a_fleet_s_time_is_shared_by_its_streams(tmp_path):

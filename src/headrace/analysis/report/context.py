@@ -11,6 +11,7 @@ from headrace.agents import VARIANTS
 from headrace.analysis.records import Found, Record
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.scores import Group, agent_order, groups
+from headrace.analysis.style import Looks, looks_of
 
 FEW = 6  # other agents than the paper's that are shown from the start
 
@@ -32,6 +33,10 @@ class Context:
     def agents(self) -> list[str]:
         """Every agent there is; its place in this list is its number on the page."""
         return sorted({record.agent for record in self.found.records}, key=agent_order)
+
+    @cached_property
+    def looks(self) -> Looks:
+        return looks_of(self.agents)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.analysis import canvas
-from headrace.analysis.artefacts import Drawn, drawings
+from headrace.analysis.artefacts import Drawn, drawings, looks_in
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Make, Part, links
 from headrace.analysis.scores import Group
@@ -36,10 +36,11 @@ class Gallery:
         self.drawn = 0
 
     def draw(self, groups: Sequence[Group], say: Callable[[str], None] = lambda _: None) -> None:
-        fresh = []
+        fresh, looks = [], looks_in(groups)
         for group in groups:
             say(f"figures of {group.title}")
-            fresh.append((group.title, [_picture(d) for d in drawings([group], np.random.default_rng(SEED))]))
+            drawn = drawings([group], np.random.default_rng(SEED), looks)
+            fresh.append((group.title, [_picture(d) for d in drawn]))
         self.pictures = fresh
         self.drawn += 1
 

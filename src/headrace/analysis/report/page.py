@@ -41,13 +41,13 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def style(agents: Sequence[str]) -> str:
-    return f"{asset('style.css')}\n{agent_styles(agents)}"
+def style(context: Context) -> str:
+    return f"{asset('style.css')}\n{agent_styles(context.looks[agent] for agent in context.agents)}"
 
 
 def page(context: Context, parts: Sequence[tuple[Part, Body]], data: Mapping[str, Any], title: str, about: str) -> str:
     """The whole file. `data` is what the script reads beside the parts' charts."""
-    look = style(context.agents)
+    look = style(context)
     head = [
         Html('<meta charset="utf-8">'),
         Html(REPORT_MARK),
@@ -115,7 +115,7 @@ def _switches(context: Context) -> Html:
 
 def _chip(context: Context, number: int) -> Html:
     agent = context.agents[number]
-    line = tag("line", x1=0, x2=22, y1=4, y2=4, stroke_dasharray=dash_of(agent) or None)
+    line = tag("line", x1=0, x2=22, y1=4, y2=4, stroke_dasharray=dash_of(context.looks[agent]) or None)
     sample = tag("svg", line, viewBox="0 0 22 8", aria_hidden="true")
     return tag(
         "button", sample, agent, type="button", class_=f"chip agent-{number}", data_agent=number, aria_pressed="true"

@@ -124,7 +124,7 @@ class Answer(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def _policy(self, kind: str) -> str:
-        return policy(style(self.server.live.site().context.agents)) if kind == KINDS["html"] else "default-src 'none'"
+        return policy(style(self.server.live.site().context)) if kind == KINDS["html"] else "default-src 'none'"
 
     def log_message(self, *_: Any) -> None:
         """A live page asks every few seconds: nothing is said about it."""

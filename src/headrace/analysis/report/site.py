@@ -68,7 +68,7 @@ class Site:
         return next((body.files[address] for _, body in self.parts if address in body.files), None)
 
     def index(self) -> bytes:
-        agents = [{"name": agent, "dash": dash_of(agent)} for agent in self.context.agents]
+        agents = [{"name": agent, "dash": dash_of(self.context.looks[agent])} for agent in self.context.agents]
         parts = {part.id: {"version": body.version, **body.data()} for part, body in self.parts}
         data = {"live": self.live, "frame": self.frame, "agents": agents, "off": self.context.switched_off}
         whole = {**data, "parts": parts, "runs": self.rows, "changed": self.changed()}
