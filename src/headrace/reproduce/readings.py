@@ -19,6 +19,7 @@ from headrace.analysis.paper import even_unit
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import mean
 from headrace.analysis.table import NOTHING, Cell, Table, between, number
+from headrace.analysis.verdicts import LEVEL
 from headrace.errors import unknown
 from headrace.run import Run
 from headrace.sweep.plan import grid
@@ -202,12 +203,12 @@ def _judged(
 
 
 def word(compared: Comparison | None) -> str:
-    """What the 95% interval of the difference says."""
+    """What the 95% interval of the difference says, where the permutation test agrees, as for claims."""
     if compared is None:
         return FEW
-    if compared.difference.low > 0:
-        return BETTER
-    return WORSE if compared.difference.high < 0 else OPEN
+    if not compared.p < LEVEL:
+        return OPEN
+    return BETTER if compared.difference.low > 0 else WORSE if compared.difference.high < 0 else OPEN
 
 
 def readings_table(group: Group, found: Sequence[Judged]) -> Table:
@@ -219,7 +220,8 @@ def readings_table(group: Group, found: Sequence[Judged]) -> Table:
         f"{group.title}; a run's score is the mean of its last 50 log points",
         f"Difference to the default reading of the same variant: mean of the {even_unit(group.suite).label} over the "
         f"games in which both have {MIN_SEEDS} seeds, at least {MIN_ENVS} games; stratified-bootstrap 95% interval",
-        "better, worse: the interval lies on one side of 0. p: permutation test, Holm's correction over this table",
+        "better, worse: the interval lies on one side of 0 and a permutation test has p < 0.05, not corrected; p "
+        "(Holm) is corrected over all comparisons here",
         *_lacking(found),
     ]
     header = ["question", "variant", "reading", "runs", "mean return", "difference", "p (Holm)", "verdict"]
