@@ -92,7 +92,7 @@ def test_a_worker_that_is_killed_is_replaced_and_a_second_sweep_refused_meanwhil
     words = tiny_words(*GRID, tmp_path, *HOW)
     process = command.start(*words)
     wait_until(lambda: bool(underway(tmp_path, 400, 0)), process)
-    kill(int((underway(tmp_path, 400, 0)[0] / "lock").read_text()))
+    kill(int((underway(tmp_path, 400, 0)[0] / "lock").read_text().split()[0]))
     process.send_signal(signal.SIGSTOP)  # so that it cannot be done before the second has begun
     second = command(*words)
     process.send_signal(signal.SIGCONT)

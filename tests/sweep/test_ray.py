@@ -62,7 +62,7 @@ def underway(out: Path, step: int) -> list[Path]:
 
 
 def holder(folder: Path) -> int:
-    return int((folder / "lock").read_text())
+    return int((folder / "lock").read_text().split()[0])
 
 
 def test_a_worker_that_is_killed_has_its_run_resumed_and_ctrl_c_saves(
