@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -35,4 +36,5 @@ def compile_all() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # on Ctrl-C it ends without a word; who started it says what happened
     compile_all()
