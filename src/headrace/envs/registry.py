@@ -197,10 +197,15 @@ class Environment:
             way = "on the host" if name == "host" else "compiled"
             others = " (or use the compiled form)" if name == "host" and self.forms[0] == "compiled" else ""
             raise HeadraceError(
-                f"{self.name} {way} needs the {' and '.join(missing)} package: "
+                f"{self.name} {way} needs the {_listed(missing)} package{'s'[: len(missing) - 1]}: "
                 f"pip install 'headrace[{form.extra}]'{others}"
             )
         return form
+
+
+def _listed(words: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 @cache
@@ -218,8 +223,14 @@ def environment(name: str) -> Environment:
     family, _, member = name.partition("/")
     found = FAMILIES.get(family)
     if found is None or not (member in found.members or (member and not found.members)):
-        raise unknown("environment", name, names())
+        raise unknown("environment", name, _worth_listing(family, member))
     return Environment(name, found.rules)
+
+
+def _worth_listing(family: str, member: str) -> list[str]:
+    """The names that somebody may have meant: all of the family, and the same member of another."""
+    known = FAMILIES[family].members if family in FAMILIES else ()
+    return [name for name in names() if name.startswith(f"{family}/") or name.endswith(f"/{member}")] if known else names()
 
 
 def matching(word: str) -> list[str]:

@@ -1,7 +1,12 @@
-"""A dense layer on one vector or a few rows."""
+"""A dense layer on one vector or a few rows.
+
+The gradient of the weights is a sum of outer products, which the compiler makes part of the pass that uses it: no array
+as large as the weights is written and read again.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -17,15 +22,33 @@ from headrace.engines.reference.fused.programs import (
 )
 from headrace.engines.reference.networks import product
 
+OUTPUTS = 32  # that one program computes
+STRETCH = 128  # inputs that it takes at a time: of one vector,
+ROWS_STRETCH = 32  # or of a few, whose sums share the registers
+
+
+def _rows_kernel(rows: int, stretch: int, x: Any, w: Any, y: Any) -> None:
+    """Some outputs of every row: each weight is read once."""
+    inputs, outputs = x.shape[0] // rows, y.shape[0] // rows
+    column = pl.program_id(0) * OUTPUTS + count(OUTPUTS, 1)
+
+    totals = [jnp.zeros((stretch, OUTPUTS), jnp.float32)] * rows
+    for start in range(0, inputs, stretch):  # laid out, so that the next weights are on their way while these are used
+        row = start + count(stretch, 0)
+        tile = load(w, row * outputs + column)
+        totals = [total + load(x, k * inputs + row) * tile for k, total in enumerate(totals)]
+    at = pl.program_id(0) * OUTPUTS + jax.lax.iota(jnp.int32, OUTPUTS)
+    for k, total in enumerate(totals):
+        plt.store(y.at[k * outputs + at], jnp.sum(total, axis=0))
+
 
 @jax.custom_vjp
 def rows_times(x: jax.Array, w: jax.Array) -> jax.Array:
-    """x @ w for a matrix x of few rows.
-
-    The gradient of w is a sum of outer products, which the compiler makes part of the pass that uses it: no array as
-    large as the weights is written and read again.
-    """
-    return product(x, w)
+    """x @ w for a matrix x of few rows."""
+    rows, outputs = x.shape[0], w.shape[1]
+    kernel = functools.partial(_rows_kernel, rows, ROWS_STRETCH)
+    (y,) = call(kernel, [(rows * outputs,)], x.ravel(), w.ravel(), programs=outputs // OUTPUTS)
+    return y.reshape(rows, outputs)
 
 
 def _rows_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
@@ -41,23 +64,11 @@ def _rows_backward(kept: Any, dy: jax.Array) -> Any:
 rows_times.defvjp(_rows_forward, _rows_backward)
 
 
-STRETCH, OUTPUTS = 128, 32  # inputs and outputs that one program takes at a time
-
-
-def _vector_kernel(x: Any, w: Any, y: Any) -> None:
-    inputs, outputs = x.shape[0], y.shape[0]
-    column = pl.program_id(0) * OUTPUTS + count(OUTPUTS, 1)
-    total = jnp.zeros((STRETCH, OUTPUTS), jnp.float32)
-    for start in range(0, inputs, STRETCH):
-        row = start + count(STRETCH, 0)
-        total = total + load(x, row) * load(w, row * outputs + column)
-    plt.store(y.at[pl.program_id(0) * OUTPUTS + jax.lax.iota(jnp.int32, OUTPUTS)], jnp.sum(total, axis=0))
-
-
 @jax.custom_vjp
 def vector_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a vector x: as fast as the weights can be read."""
-    return call(_vector_kernel, [(w.shape[1],)], x, w.ravel(), programs=w.shape[1] // OUTPUTS, warps=4)[0]
+    kernel = functools.partial(_rows_kernel, 1, STRETCH)
+    return call(kernel, [(w.shape[1],)], x, w.ravel(), programs=w.shape[1] // OUTPUTS)[0]
 
 
 def _vector_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:

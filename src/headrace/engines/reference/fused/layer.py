@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax.experimental.pallas import triton as plt
 
 from headrace.engines.reference.fused.programs import (
-    BLOCKS,
-    Block,
+    TAPS,
     activate,
     activation_gradient,
     call,
@@ -19,7 +18,6 @@ from headrace.engines.reference.fused.programs import (
     dot,
     load,
     power,
-    tap_and_channel,
     tile_of,
     total_of,
 )
@@ -41,54 +39,34 @@ class Windows(NamedTuple):
     def positions(self) -> int:
         return self.rows * self.columns
 
+    def at(self, tap: int, axis: int) -> jax.Array:
+        """What each position reads at a tap: (positions, channels), its transpose where positions run along axis 1."""
+        position, channel = count(self.positions, axis), count(self.width, 1 - axis)
+        start = (position // self.columns * self.stride + position % self.columns) * self.channels
+        return start + ((tap // 3 * self.stride + tap % 3) * self.channels + channel)
 
-def _window_matrix(shape: Windows, image: Any, start: Any, block: Block, axis: int) -> jax.Array:
-    """(positions, taps x channels) where taps run along axis 1, its transpose where they run along axis 0."""
-    tap, channel = tap_and_channel(shape.width, block, axis)
-    position = count(shape.positions, 1 - axis)
-    where = (position // shape.columns * shape.stride + position % shape.columns) * shape.channels + start
-    index = where + ((tap // 3 * shape.stride + tap % 3) * shape.channels + channel)
-    if shape.width == shape.channels:
-        return load(image, index)
-    return load(image, index, jnp.broadcast_to(channel < shape.channels, index.shape))
+    def weights(self, tap: int, outputs: int) -> jax.Array:
+        """Where the (channels, outputs) weights of a tap lie."""
+        return (tap * self.channels + count(self.width, 0)) * outputs + count(outputs, 1)
 
-
-def _weight_index(shape: Windows, block: Block, outputs: int) -> tuple[jax.Array, jax.Array]:
-    """Where each entry of the (taps x channels, outputs) weight matrix lies, and whether it is real."""
-    tap, channel = tap_and_channel(shape.width, block, 0)
-    index = (tap * shape.channels + channel) * outputs + count(outputs, 1)
-    return index, jnp.broadcast_to(channel < shape.channels, index.shape)
-
-
-def _weights(shape: Windows, ref: Any, outputs: int) -> list[jax.Array]:
-    return [load(ref, *_weight_index(shape, block, outputs)) for block in BLOCKS]
-
-
-def _store_weights(shape: Windows, ref: Any, gradients: Any) -> None:
-    for block, gradient in zip(BLOCKS, gradients, strict=True):
-        index, real = _weight_index(shape, block, gradient.shape[1])
-        plt.store(ref.at[index], gradient, mask=real)
-
-
-def _products(shape: Windows, image: Any, start: Any, weights: list[jax.Array]) -> jax.Array:
-    """The convolution without its bias."""
-    pairs = zip(BLOCKS, weights, strict=True)
-    return total_of(dot(_window_matrix(shape, image, start, block, 1), w) for block, w in pairs)
-
-
-def _add_weight_gradient(shape: Windows, image: Any, start: Any, d: jax.Array, totals: Any) -> Any:
-    pairs = zip(BLOCKS, totals, strict=True)
-    return tuple(total + dot(_window_matrix(shape, image, start, block, 0), d) for block, total in pairs)
-
-
-def _no_gradient(shape: Windows, outputs: int) -> Any:
-    return tuple(jnp.zeros((block.taps * shape.width, outputs), jnp.float32) for block in BLOCKS)
+    def real(self, other: int, axis: int) -> jax.Array | None:
+        """Which entries of a matrix with channels along that axis there are: its sides are powers of two."""
+        if self.width == self.channels:
+            return None
+        shape = (self.width, other) if axis == 0 else (other, self.width)
+        return jnp.broadcast_to(count(self.width, axis) < self.channels, shape)
 
 
 def _convolve_kernel(shape: Windows, x: Any, w: Any, b: Any, y: Any, scale: Any) -> None:
     outputs = b.shape[0]
-    total = _products(shape, x, 0, _weights(shape, w, outputs)) + b[...][None, :]
-    activated, s = activate(total)
+    total = total_of(
+        dot(
+            load(x, shape.at(tap, 0), shape.real(shape.positions, 1)),
+            load(w, shape.weights(tap, outputs), shape.real(outputs, 0)),
+        )
+        for tap in range(TAPS)
+    )
+    activated, s = activate(total + b[...][None, :])
     plt.store(y.at[tile_of(shape.positions, outputs)], activated)
     scale[0] = s
 
@@ -97,7 +75,9 @@ def _convolve_gradient_kernel(shape: Windows, x: Any, y: Any, scale: Any, dy: An
     outputs = db.shape[0]
     tile = tile_of(shape.positions, outputs)
     d = activation_gradient(load(y, tile), scale[0], load(dy, tile))
-    _store_weights(shape, dw, _add_weight_gradient(shape, x, 0, d, _no_gradient(shape, outputs)))
+    for tap in range(TAPS):
+        gradient = dot(load(x, shape.at(tap, 1), shape.real(shape.positions, 0)), d)
+        plt.store(dw.at[shape.weights(tap, outputs)], gradient, mask=shape.real(outputs, 0))
     db[...] = jnp.sum(d, axis=0)
 
 

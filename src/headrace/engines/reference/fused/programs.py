@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +14,8 @@ from jax.experimental.pallas import triton as plt
 from headrace.engines.reference.networks import LAYER_NORM_EPS, NEGATIVE_SLOPE
 
 TAPS = 9  # of a 3x3 kernel
-PRECISION: Any = jax.lax.Precision.HIGHEST  # float32; splitting factors for tensor cores is no faster at this size
+PRECISION: Any = jax.lax.Precision.HIGHEST  # float32
 INTERPRET = False  # tests run the kernels on a CPU
-
-
-class Block(NamedTuple):
-    """Some of a kernel's nine taps: a product's sides must be powers of two, so eight come first, then the last."""
-
-    first: int
-    taps: int
-
-
-BLOCKS = (Block(0, 8), Block(8, 1))
 
 
 def power(n: int) -> int:
@@ -53,11 +43,6 @@ def total_of(terms: Iterable[jax.Array]) -> jax.Array:
 def count(n: int, axis: int) -> jax.Array:
     """0 .. n - 1 along an axis of a matrix that has but one entry along the other."""
     return jax.lax.broadcasted_iota(jnp.int32, (n, 1) if axis == 0 else (1, n), axis)
-
-
-def tap_and_channel(width: int, block: Block, axis: int) -> tuple[jax.Array, jax.Array]:
-    n = count(block.taps * width, axis)
-    return block.first + n // width, n % width
 
 
 def tile_of(positions: int, outputs: int) -> jax.Array:
