@@ -92,7 +92,7 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, package in (("minatar/breakout", "minatar"), ("atari/pong", "atari"), ("gym/CartPole-v1", "gym")):
         with pytest.raises(HeadraceError, match=rf"needs the \w+ package: pip install 'headrace\[{package}\]'"):
             environment(name).host()
-    with pytest.raises(HeadraceError, match=r"octax and cv2 and PIL package: pip install 'headrace\[octax\]'"):
+    with pytest.raises(HeadraceError, match=r"octax, cv2 and PIL packages: pip install 'headrace\[octax\]'"):
         environment("octax/pong").compiled()
     assert environment("atari/pong").install == "headrace[atari]"
     assert environment("minatar/breakout").install == ""

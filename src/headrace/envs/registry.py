@@ -197,15 +197,15 @@ class Environment:
             way = "on the host" if name == "host" else "compiled"
             others = " (or use the compiled form)" if name == "host" and self.forms[0] == "compiled" else ""
             raise HeadraceError(
-                f"{self.name} {way} needs the {_listed(missing)} package{'s'[: len(missing) - 1]}: "
-                f"pip install 'headrace[{form.extra}]'{others}"
+                f"{self.name} {way} needs the {_listed(missing)}: pip install 'headrace[{form.extra}]'{others}"
             )
         return form
 
 
-def _listed(words: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+def _listed(packages: list[str]) -> str:
+    """`a package`, `a and b packages`, `a, b and c packages`."""
+    *first, last = packages
+    return f"{', '.join(first)} and {last} packages" if first else f"{last} package"
 
 
 @cache
@@ -223,14 +223,14 @@ def environment(name: str) -> Environment:
     family, _, member = name.partition("/")
     found = FAMILIES.get(family)
     if found is None or not (member in found.members or (member and not found.members)):
-        raise unknown("environment", name, _worth_listing(family, member))
+        raise unknown("environment", name, _akin(family, member or name) or names())
     return Environment(name, found.rules)
 
 
-def _worth_listing(family: str, member: str) -> list[str]:
-    """The names that somebody may have meant: all of the family, and the same member of another."""
-    known = FAMILIES[family].members if family in FAMILIES else ()
-    return [name for name in names() if name.startswith(f"{family}/") or name.endswith(f"/{member}")] if known else names()
+def _akin(family: str, member: str) -> list[str]:
+    """The names of that family, and those of that member in others."""
+    split = ((name, name.partition("/")) for name in names())
+    return [name for name, (its_family, _, its_member) in split if its_family == family or its_member == member]
 
 
 def matching(word: str) -> list[str]:

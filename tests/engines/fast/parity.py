@@ -2,7 +2,8 @@
 
 The error of an array is ||fast - reference|| / ||reference|| in the Euclidean norm, array by array (each weight matrix
 and each bias is one); a running statistic, which is kept as a number and what rounding took from it, is compared as
-their sum. `python -m tests.engines.fast.parity` makes the table of docs/parity.md.
+their sum. A single number, such as QRC's trace of h, passes through zero, where nothing is small beside it: its error
+is relative to the largest that it has been. `python -m tests.engines.fast.parity` makes the table of docs/parity.md.
 """
 
 from __future__ import annotations
@@ -33,6 +34,15 @@ class Found:
     fast: float = 0.0  # the largest distances from double precision, where that was looked at
     reference: float = 0.0
     beyond: list[tuple[str, float, float]] = field(default_factory=list)  # array, both distances from the truth
+    largest: dict[str, float] = field(default_factory=dict)  # that each single number has been
+
+    def error(self, name: str, got: np.ndarray, wanted: np.ndarray) -> float:
+        """The relative error; of a single number, relative to the largest that it has been."""
+        error = relative_error(got, wanted)
+        if wanted.ndim:
+            return error
+        size = abs(float(wanted))
+        return error * (size or 1.0) / (max(size, self.largest.get(name, 0.0)) or 1.0)
 
 
 def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0) -> Found:
@@ -64,7 +74,10 @@ def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0) 
 def _note(found: Found, got: dict[str, np.ndarray], wanted: dict[str, np.ndarray], when: str) -> list[str]:
     """Arrays that differ by more than the tolerance."""
     state = {name: array for name, array in wanted.items() if not name.startswith(METRICS)}
-    errors = errors_of({name: got[name] for name in state}, state)
+    for name, array in state.items():
+        if array.dtype == np.float32 and not array.ndim:
+            found.largest[name] = max(abs(float(array)), found.largest.get(name, 0.0))
+    errors = errors_of({name: got[name] for name in state}, state, found.error)
     name = max(errors, key=lambda name: errors[name])
     if errors[name] > found.worst:
         found.worst, found.array = errors[name], name
@@ -76,7 +89,7 @@ def _note(found: Found, got: dict[str, np.ndarray], wanted: dict[str, np.ndarray
 def _judge(found: Found, strange: list[str], got: Any, wanted: Any, truth: dict[str, np.ndarray], t: int) -> None:
     real = {name: array for name, array in truth.items() if array.dtype == np.float64 and array.any()}
     for name, exact in real.items():
-        fast, reference = (relative_error(arrays[name].astype(np.float64), exact) for arrays in (got, wanted))
+        fast, reference = (found.error(name, arrays[name].astype(np.float64), exact) for arrays in (got, wanted))
         found.fast, found.reference = max(found.fast, fast), max(found.reference, reference)
         if name in strange:
             found.beyond.append((name, fast, reference))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -85,15 +86,20 @@ def experience(shape: tuple[int, ...], steps: int, seed: int = 0) -> tuple[np.nd
     return first, found
 
 
-def errors_of(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> dict[str, float]:
-    """The relative error of every array, in the Euclidean norm.
+def errors_of(
+    got: dict[str, np.ndarray],
+    wanted: dict[str, np.ndarray],
+    error: Callable[[str, np.ndarray, np.ndarray], float] | None = None,
+) -> dict[str, float]:
+    """The relative error of every array, in the Euclidean norm unless another is given.
 
     A statistic is the sum of two arrays, the second of which holds what rounding took from the first: they are compared
     as that sum.
     """
     assert set(got) == set(wanted), set(got) ^ set(wanted)
     whole = [name for name in wanted if not name.endswith("_rest")]
-    return {name: relative_error(_with_rest(got, name), _with_rest(wanted, name)) for name in whole}
+    error = error or (lambda _, got, wanted: relative_error(got, wanted))
+    return {name: error(name, _with_rest(got, name), _with_rest(wanted, name)) for name in whole}
 
 
 def worst_error(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> tuple[float, str]:

@@ -12,7 +12,7 @@ import pytest
 from headrace.envs.base import TimeStep
 from headrace.envs.gym import IMPORTS, GymRules
 from headrace.envs.gym.env import GymEnv
-from headrace.errors import BadSetting, HeadraceError
+from headrace.errors import BadSetting, EnvironmentFault, HeadraceError
 
 TOYS = "tests.envs.gym.toys:headrace/"
 
@@ -96,15 +96,38 @@ def test_one_that_is_more_than_plain_values_says_that_it_cannot_be_saved(kind: s
             HeadraceError,
             r"cannot be made: it raised RuntimeError \(.*toys.py, line .*such robot",
         ),
-        ("Pendulum-v1", BadSetting, r"gym/Pendulum-v1 has the actions Box\(.*only a Discrete action space"),
+        ("Pendulum-v1", BadSetting, r"gym/Pendulum-v1 has the actions Box\(.*only a Discrete action .*TransformAction"),
         ("FrozenLake-v1", BadSetting, r"shows Discrete\(16\): only a Box.*FlattenObservation"),
         (f"{TOYS}Deep-v0", BadSetting, r"shows Box\(.*\(4, 4, 4, 4\).*only a Box can be learnt from"),
+        (f"{TOYS}ChannelsFirst-v0", BadSetting, r"\(3, 84, 84\), which look like \(channels, .*last, \(84, 84, 3\)"),
         ("no_such_module:X-v0", HeadraceError, "cannot import no_such_module: ModuleNotFoundError"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_refused(name: str, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         GymEnv(name)
+
+
+def test_a_wide_image_of_many_channels_is_taken_as_it_is() -> None:
+    assert GymEnv(f"{TOYS}FewerChannelsThanRows-v0").spec.observation_shape == (9, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("OldReset", r"its reset\(\) must return \(observation, info\), as .*, not one ndarray"),
+        ("OldStep", r"its step\(\) must return \(observation, reward, terminated, truncated, info\), .* not 4 values"),
+        ("Unpaid", "the reward None is no number"),
+        ("Ragged", r"the observation \[1.0, \[2.0, 3.0\]\] is no array of numbers"),
+    ],
+)
+def test_what_is_not_gymnasiums_interface_is_told_as_such(kind: str, says: str) -> None:
+    def begin(env: GymEnv) -> TimeStep:
+        env.reset(0)
+        return env.step(0)
+
+    with pytest.raises(EnvironmentFault, match=rf"^gym/{TOYS}{kind}-v0: {says}\. .*mend the environment"):
+        begin(GymEnv(f"{TOYS}{kind}-v0"))
 
 
 def test_modules_named_for_the_process_are_imported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

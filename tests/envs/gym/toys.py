@@ -51,6 +51,40 @@ class Vector(gymnasium.Env):
         return self.np_random.uniform(-1, 1, size), float(action), False, self.taken == 60, {}
 
 
+class Falls(Vector):
+    fault = "raise"
+
+
+class Grows(Vector):
+    fault = "shape"
+
+
+class OldReset(Vector):
+    """As Gym's environments were once reset."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return super().reset(seed=seed)[0]
+
+
+class OldStep(Vector):
+    """As Gym's environments once stepped."""
+
+    def step(self, action: int) -> Any:
+        seen, reward, terminated, _, facts = super().step(action)
+        return seen, reward, terminated, facts
+
+
+class Unpaid(Vector):
+    def step(self, action: int) -> Any:
+        seen, _, *rest = super().step(action)
+        return seen, None, *rest
+
+
+class Ragged(Vector):
+    def step(self, action: int) -> Any:
+        return [1.0, [2.0, 3.0]], *super().step(action)[1:]
+
+
 class Opaque(Vector):
     """Holds something that cannot be saved."""
 
@@ -86,6 +120,18 @@ class Small(Image):
         return np.zeros((20, 20, 3), np.uint8)
 
 
+class ChannelsFirst(Image):
+    """As many libraries for learning want images."""
+
+    observation_space = Box(0, 255, (3, 84, 84), np.uint8)
+
+
+class FewerChannelsThanRows(Image):
+    """Short and wide, but not by so much that its first axis must be channels."""
+
+    observation_space = Box(0, 255, (9, 20, 20), np.uint8)
+
+
 class Deep(Image):
     """Four axes."""
 
@@ -113,5 +159,7 @@ class Unresettable(Vector):
         raise RuntimeError("it does not stand up")
 
 
-for kind in (Image, Vector, Opaque, Shared, SavesItself, Small, Deep, Samples, Unmakable, Unresettable):
+_VECTORS = (Vector, Falls, Grows, OldReset, OldStep, Unpaid, Ragged, Opaque, Shared, SavesItself, Samples)
+_IMAGES = (Image, Small, ChannelsFirst, FewerChannelsThanRows, Deep)
+for kind in (*_VECTORS, *_IMAGES, Unmakable, Unresettable):
     gymnasium.register(f"headrace/{kind.__name__}-v0", kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -16,7 +17,11 @@ from gymnasium.spaces import Box, Discrete
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 from headrace.envs.gym import IMPORTS, GymRules
 from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
-from headrace.errors import BadSetting, HeadraceError, raised, unknown
+from headrace.errors import BadSetting, EnvironmentFault, HeadraceError, raised, unknown
+
+RESET = ("observation", "info")  # what Gymnasium says that these return
+STEP = ("observation", "reward", "terminated", "truncated", "info")
+LONG = 16  # an axis beyond this is a side of an image rather than its channels
 
 
 class GymEnv:
@@ -26,7 +31,10 @@ class GymEnv:
         self._env = _made(name)
         box, actions = _box(name, self._env.observation_space), self._env.action_space
         if not isinstance(actions, Discrete):
-            raise BadSetting(f"gym/{name} has the actions {actions}: only a Discrete action space can be learnt here")
+            raise BadSetting(
+                f"gym/{name} has the actions {actions}: only a Discrete action space can be learnt here. "
+                "gymnasium.wrappers.TransformAction can offer a few of these actions by number"
+            )
         shape = (*box.shape, 1) if len(box.shape) == 2 else box.shape  # channels last
         stack = (rules or GymRules()).frames
         dtype = "uint8" if box.dtype in (np.uint8, np.bool_) else "float32"
@@ -42,14 +50,15 @@ class GymEnv:
         )
 
     def reset(self, seed: int) -> np.ndarray:
-        return self._seen(self._env.reset(seed=seed)[0])
+        return self._first(self._env.reset(seed=seed))
 
     def step(self, action: int) -> TimeStep:
         check_action(self.spec, action)
-        raw, reward, terminated, truncated, _ = self._env.step(self._first_action + action)
+        returned = self._env.step(self._first_action + action)
+        raw, reward, terminated, truncated, _ = self._whole("step", STEP, returned)
         successor, last = self._seen(raw), bool(terminated or truncated)
-        obs = self._seen(self._env.reset()[0]) if last else successor
-        return TimeStep(obs, successor, float(reward), bool(terminated), bool(truncated), last)
+        obs = self._first(self._env.reset()) if last else successor
+        return TimeStep(obs, successor, self._number(reward), bool(terminated), bool(truncated), last)
 
     def save(self) -> dict[str, Any] | None:
         """All of the environment's state where that is made of plain values, None where it is not."""
@@ -70,10 +79,35 @@ class GymEnv:
             raise HeadraceError(f"{self.spec.name} cannot be drawn: it has no render mode rgb_array")
         return np.asarray(picture, np.uint8)
 
+    def _first(self, returned: Any) -> np.ndarray:
+        return self._seen(self._whole("reset", RESET, returned)[0])
+
     def _seen(self, raw: Any) -> np.ndarray:
         """A copy, since an environment may go on writing into what it returned."""
-        found = np.array(raw, self._dtype)
+        try:
+            found = np.array(raw, self._dtype)
+        except (TypeError, ValueError) as error:
+            raise self._fault(f"the observation {raw!r:.80} is no array of numbers") from error
         return found[..., None] if found.shape == self._frame[:-1] and len(self._frame) == 3 else found
+
+    def _number(self, reward: Any) -> float:
+        try:
+            return float(reward)
+        except (TypeError, ValueError) as error:
+            raise self._fault(f"the reward {reward!r:.80} is no number") from error
+
+    def _whole(self, call: str, wanted: tuple[str, ...], returned: Any) -> Sequence[Any]:
+        """What the environment returned; those written for Gym's older interface return less."""
+        if not isinstance(returned, tuple | list) or len(returned) != len(wanted):
+            got = f"{len(returned)} values" if isinstance(returned, tuple | list) else f"one {type(returned).__name__}"
+            raise self._fault(f"its {call}() must return ({', '.join(wanted)}), as Gymnasium's do, not {got}")
+        return returned
+
+    def _fault(self, cause: str) -> EnvironmentFault:
+        return EnvironmentFault(
+            f"{self.spec.name}: {cause}. "
+            "What the run has saved is intact; mend the environment and run the same command again."
+        )
 
 
 def _made(name: str) -> gymnasium.Env:
@@ -137,4 +171,19 @@ def _box(name: str, space: gymnasium.Space) -> Box:
             f"gym/{name} shows {space}: only a Box can be learnt from, a vector (n), an image (height, width) or "
             "(height, width, channels). gymnasium.wrappers.FlattenObservation makes a vector of most other spaces"
         )
+    if _channels_come_first(space.shape):
+        channels, height, width = space.shape
+        raise BadSetting(
+            f"gym/{name} shows images of shape {space.shape}, which look like (channels, height, width): here channels "
+            f"come last, {(height, width, channels)}. gymnasium.wrappers.TransformObservation with "
+            "numpy.moveaxis(image, 0, -1) turns them; where the first axis stacks frames, leave that to env.frames"
+        )
     return space
+
+
+def _channels_come_first(shape: tuple[int, ...]) -> bool:
+    """Whether two long axes follow a short one; read as (height, width, channels), no usual network would fit them."""
+    if len(shape) != 3:
+        return False
+    first, side = shape[0], min(shape[1:])
+    return side > LONG and first <= min(LONG, side // 4)

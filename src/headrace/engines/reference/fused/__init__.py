@@ -18,7 +18,7 @@ import jax
 
 from headrace.agents import Conv
 from headrace.agents.network import latent_shape
-from headrace.engines.reference.fused.dense import OUTPUTS, STRETCH, rows_times, vector_times
+from headrace.engines.reference.fused.dense import ONE, rows_times, vector_times
 from headrace.engines.reference.fused.dynamics import unrolled
 from headrace.engines.reference.fused.layer import convolved
 from headrace.engines.reference.fused.programs import power
@@ -58,5 +58,5 @@ def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...]) -> Any
     sides = rows * columns, channels
     powers = all(n >= 16 and n == power(n) for n in sides)  # what a product's sides may be
     small = rows * columns <= 64 and channels <= 16 and observation_shape[2] <= 16 and min(rows, columns) >= 4
-    whole = rows * columns * channels % STRETCH == 0 and network.hidden % OUTPUTS == 0
+    whole = rows * columns * channels % ONE.inputs == 0 and network.hidden % ONE.outputs == 0
     return Fused(network) if powers and small and whole else network

@@ -7,7 +7,7 @@ as large as the weights is written and read again.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,22 +22,28 @@ from headrace.engines.reference.fused.programs import (
 )
 from headrace.engines.reference.networks import product
 
-OUTPUTS = 32  # that one program computes
-STRETCH = 128  # inputs that it takes at a time: of one vector,
-ROWS_STRETCH = 32  # or of a few, whose sums share the registers
+
+class Piece(NamedTuple):
+    """What one program takes at a time: the sums of all rows must find room in its registers."""
+
+    inputs: int
+    outputs: int
 
 
-def _rows_kernel(rows: int, stretch: int, x: Any, w: Any, y: Any) -> None:
+ONE, FEW = Piece(128, 32), Piece(64, 16)  # of a vector, of a few rows
+
+
+def _rows_kernel(rows: int, piece: Piece, x: Any, w: Any, y: Any) -> None:
     """Some outputs of every row: each weight is read once."""
     inputs, outputs = x.shape[0] // rows, y.shape[0] // rows
-    column = pl.program_id(0) * OUTPUTS + count(OUTPUTS, 1)
-
-    totals = [jnp.zeros((stretch, OUTPUTS), jnp.float32)] * rows
-    for start in range(0, inputs, stretch):  # laid out, so that the next weights are on their way while these are used
-        row = start + count(stretch, 0)
+    first = pl.program_id(0) * piece.outputs
+    column = first + count(piece.outputs, 1)
+    totals = [jnp.zeros(piece, jnp.float32)] * rows
+    for start in range(0, inputs, piece.inputs):  # laid out: the next weights are on their way while these are used
+        row = start + count(piece.inputs, 0)
         tile = load(w, row * outputs + column)
         totals = [total + load(x, k * inputs + row) * tile for k, total in enumerate(totals)]
-    at = pl.program_id(0) * OUTPUTS + jax.lax.iota(jnp.int32, OUTPUTS)
+    at = first + jax.lax.iota(jnp.int32, piece.outputs)
     for k, total in enumerate(totals):
         plt.store(y.at[k * outputs + at], jnp.sum(total, axis=0))
 
@@ -46,8 +52,8 @@ def _rows_kernel(rows: int, stretch: int, x: Any, w: Any, y: Any) -> None:
 def rows_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a matrix x of few rows."""
     rows, outputs = x.shape[0], w.shape[1]
-    kernel = functools.partial(_rows_kernel, rows, ROWS_STRETCH)
-    (y,) = call(kernel, [(rows * outputs,)], x.ravel(), w.ravel(), programs=outputs // OUTPUTS)
+    kernel = functools.partial(_rows_kernel, rows, FEW)
+    (y,) = call(kernel, [(rows * outputs,)], x.ravel(), w.ravel(), programs=outputs // FEW.outputs)
     return y.reshape(rows, outputs)
 
 
@@ -67,8 +73,8 @@ rows_times.defvjp(_rows_forward, _rows_backward)
 @jax.custom_vjp
 def vector_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a vector x: as fast as the weights can be read."""
-    kernel = functools.partial(_rows_kernel, 1, STRETCH)
-    return call(kernel, [(w.shape[1],)], x, w.ravel(), programs=w.shape[1] // OUTPUTS)[0]
+    kernel = functools.partial(_rows_kernel, 1, ONE)
+    return call(kernel, [(w.shape[1],)], x, w.ravel(), programs=w.shape[1] // ONE.outputs)[0]
 
 
 def _vector_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:

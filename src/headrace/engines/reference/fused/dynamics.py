@@ -1,8 +1,8 @@
 """The dynamics along a whole window as three kernels: forward, gradient, and the gradient of the weights.
 
-Between two layers an image goes through memory that all threads see, from where each position gathers what its
-neighbours have, tap by tap: a product of a few rows and columns needs few registers. Beyond the border lies the mirror
-image.
+Between two layers an image goes through memory that all threads see. Forward, each position gathers what its neighbours
+are, tap by tap. Backward a position has more readers than taps, because beyond the border lies the mirror image: there
+every position's products with all nine taps are made first, and gathered from a room of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
+from headrace.engines.reference.fused.layer import ALL
 from headrace.engines.reference.fused.programs import (
     TAPS,
     activate,
@@ -88,28 +89,41 @@ def _convolved(latents: Latents, image: Any, start: Any, weights: list[jax.Array
     )
 
 
-def _gradient_of_input(latents: Latents, d: Any, start: Any, weights: list[jax.Array]) -> jax.Array:
-    """At each tap, what the readers of each position have for it; the weights are (outputs, inputs)."""
-    return total_of(dot(_gathered(latents, d, start, tap), w) for tap, w in enumerate(weights))
+def _store_products(latents: Latents, d: jax.Array, weights: list[jax.Array], room: Any) -> None:
+    """d times the weights of each tap, as (positions, taps, inputs)."""
+    for taps, w in zip(ALL, weights, strict=True):
+        at = count(latents.positions, 0) * (TAPS * latents.channels) + taps.first * latents.channels
+        plt.store(room.at[at + count(w.shape[1], 1)], dot(d, w))
+    wait()
 
 
-def _gathered(latents: Latents, d: Any, start: Any, tap: int) -> jax.Array:
-    at = start + count(latents.channels, 1)
-    shape = latents.positions, latents.channels
+def _gather_gradients(latents: Latents, room: Any) -> jax.Array:
+    """The gradient of a layer's input: at each tap, what the readers of each position have for it."""
+    shape, channel = (latents.positions, latents.channels), count(latents.channels, 1)
     return total_of(
-        load(d, at + position * latents.channels, jnp.broadcast_to(real, shape))
+        load(room, (position * TAPS + tap) * latents.channels + channel, jnp.broadcast_to(real, shape))
+        for tap in range(TAPS)
         for position, real in latents.readers(tap)
     )
 
 
-def _tap_weights(ref: Any, channels: int, inputs: int, rows_of: str) -> list[jax.Array]:
-    """The weights of each tap, as (inputs, outputs) or (outputs, inputs); a layer has `inputs` of them or more."""
+def _tap_weights(ref: Any, channels: int) -> list[jax.Array]:
+    """The (inputs, outputs) weights of each tap."""
     row, column = count(channels, 0), count(channels, 1)
-    i, o = (row, column) if rows_of == "inputs" else (column, row)
-    return [load(ref, (tap * inputs + i) * channels + o) for tap in range(TAPS)]
+    return [load(ref, (tap * _inputs(ref, channels) + row) * channels + column) for tap in range(TAPS)]
+
+
+def _turned_weights(ref: Any, channels: int) -> list[jax.Array]:
+    """(outputs, taps x inputs): the weights of all taps next to each other."""
+    found = []
+    for taps in ALL:
+        tap, i = taps.along(channels, 1)
+        found.append(load(ref, (tap * _inputs(ref, channels) + i) * channels + count(channels, 0)))
+    return found
 
 
 def _inputs(w: Any, channels: int) -> int:
+    """How many a layer has; those beyond `channels` are not read here."""
     return w.shape[0] // (TAPS * channels)
 
 
@@ -119,7 +133,7 @@ def _unroll_kernel(
     """zs: where it begins, and what is imagined after each action; mids: what is between the two layers."""
     size, channels, tile = latents.size, latents.channels, latents.tile
     channel = count(channels, 1)
-    first, second = (_tap_weights(w, channels, _inputs(w, channels), "inputs") for w in (w1, w2))
+    first, second = (_tap_weights(w, channels) for w in (w1, w2))
     after_bias = load(b2, channel)
     plt.store(zs.at[tile], load(z, tile))
     wait()
@@ -139,23 +153,23 @@ def _unroll_kernel(
 
 def _unroll_gradient_kernel(
     latents: Latents, horizon: int, w1: Any, w2: Any, zs: Any, mids: Any, scales: Any, d_out: Any,
-    dz: Any, d_mids: Any, d_zs: Any,
+    dz: Any, d_mids: Any, d_zs: Any, room1: Any, room2: Any,
 ) -> None:  # fmt: skip
-    """d_mids and d_zs: the gradients of both layers' pre-activations."""
-    size, channels, tile = latents.size, latents.channels, latents.tile
-    first, second = (_tap_weights(w, channels, _inputs(w, channels), "outputs") for w in (w1, w2))
+    """d_mids and d_zs: the gradients of both layers' pre-activations. Two rooms, so that nobody writes where another
+    still reads."""
+    size, tile = latents.size, latents.tile
+    first, second = (_turned_weights(w, latents.channels) for w in (w1, w2))
 
     def one(i: Any, d_next: jax.Array) -> jax.Array:
         k = horizon - 1 - i
-        start = k * size
-        at = start + tile
+        at = k * size + tile
         d = activation_gradient(load(zs, at + size), scales[2 * k + 1], load(d_out, at) + d_next)
         plt.store(d_zs.at[at], d)
-        wait()
-        d = activation_gradient(load(mids, at), scales[2 * k], _gradient_of_input(latents, d_zs, start, second))
+        _store_products(latents, d, second, room2)
+        d = activation_gradient(load(mids, at), scales[2 * k], _gather_gradients(latents, room2))
         plt.store(d_mids.at[at], d)
-        wait()
-        return _gradient_of_input(latents, d_mids, start, first)
+        _store_products(latents, d, first, room1)
+        return _gather_gradients(latents, room1)
 
     plt.store(dz.at[tile], jax.lax.fori_loop(0, horizon, one, jnp.zeros(tile.shape, jnp.float32)))
 
@@ -206,9 +220,9 @@ def _unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b
 def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
     w1, w2, zs, mids, scales = kept
     latents, horizon = Latents(*d_out.shape[1:]), d_out.shape[0]
-    many, channels = (horizon * latents.size,), latents.channels
-    dz, d_mids, d_zs = call(
-        functools.partial(_unroll_gradient_kernel, latents, horizon), [(latents.size,), many, many],
+    many, room, channels = (horizon * latents.size,), (TAPS * latents.size,), latents.channels
+    dz, d_mids, d_zs, *_ = call(
+        functools.partial(_unroll_gradient_kernel, latents, horizon), [(latents.size,), many, many, room, room],
         w1.ravel(), w2.ravel(), zs, mids, scales, d_out.ravel(),
     )  # fmt: skip
     dw1, dw2, db1, db2 = call(

@@ -23,6 +23,22 @@ from headrace.engines.reference.fused.programs import (
 )
 
 
+class Taps(NamedTuple):
+    """Some of a kernel's nine taps, side by side."""
+
+    first: int
+    n: int
+
+    def along(self, width: int, axis: int) -> tuple[jax.Array, jax.Array]:
+        """Tap and channel of each entry along an axis."""
+        i = count(self.n * width, axis)
+        return self.first + i // width, i % width
+
+
+EACH = tuple(Taps(tap, 1) for tap in range(TAPS))
+ALL = Taps(0, 8), Taps(8, 1)  # a product's sides must be powers of two
+
+
 class Windows(NamedTuple):
     """Where the 3x3 windows of an image lie: fixed numbers, known when a kernel is made.
 
@@ -39,32 +55,36 @@ class Windows(NamedTuple):
     def positions(self) -> int:
         return self.rows * self.columns
 
-    def at(self, tap: int, axis: int) -> jax.Array:
-        """What each position reads at a tap: (positions, channels), its transpose where positions run along axis 1."""
-        position, channel = count(self.positions, axis), count(self.width, 1 - axis)
+    def at(self, taps: Taps, axis: int) -> jax.Array:
+        """What each position reads at some taps: (taps x channels, positions) for axis 0, its transpose for axis 1."""
+        tap, channel = taps.along(self.width, axis)
+        position = count(self.positions, 1 - axis)
         start = (position // self.columns * self.stride + position % self.columns) * self.channels
         return start + ((tap // 3 * self.stride + tap % 3) * self.channels + channel)
 
-    def weights(self, tap: int, outputs: int) -> jax.Array:
-        """Where the (channels, outputs) weights of a tap lie."""
-        return (tap * self.channels + count(self.width, 0)) * outputs + count(outputs, 1)
+    def weights(self, taps: Taps, outputs: int) -> jax.Array:
+        """Where the (taps x channels, outputs) weights lie."""
+        tap, channel = taps.along(self.width, 0)
+        return (tap * self.channels + channel) * outputs + count(outputs, 1)
 
-    def real(self, other: int, axis: int) -> jax.Array | None:
-        """Which entries of a matrix with channels along that axis there are: its sides are powers of two."""
+    def real(self, taps: Taps, other: int, axis: int) -> jax.Array | None:
+        """Which entries there are of a matrix with taps and channels along that axis, `other` along the other."""
         if self.width == self.channels:
             return None
-        shape = (self.width, other) if axis == 0 else (other, self.width)
-        return jnp.broadcast_to(count(self.width, axis) < self.channels, shape)
+        tall = taps.n * self.width
+        channel = taps.along(self.width, axis)[1]
+        return jnp.broadcast_to(channel < self.channels, (tall, other) if axis == 0 else (other, tall))
 
 
 def _convolve_kernel(shape: Windows, x: Any, w: Any, b: Any, y: Any, scale: Any) -> None:
+    """One tap at a time: a product keeps all that it adds up in registers, and eight taps are too much for them."""
     outputs = b.shape[0]
     total = total_of(
         dot(
-            load(x, shape.at(tap, 0), shape.real(shape.positions, 1)),
-            load(w, shape.weights(tap, outputs), shape.real(outputs, 0)),
+            load(x, shape.at(tap, 1), shape.real(tap, shape.positions, 1)),
+            load(w, shape.weights(tap, outputs), shape.real(tap, outputs, 0)),
         )
-        for tap in range(TAPS)
+        for tap in EACH
     )
     activated, s = activate(total + b[...][None, :])
     plt.store(y.at[tile_of(shape.positions, outputs)], activated)
@@ -75,9 +95,9 @@ def _convolve_gradient_kernel(shape: Windows, x: Any, y: Any, scale: Any, dy: An
     outputs = db.shape[0]
     tile = tile_of(shape.positions, outputs)
     d = activation_gradient(load(y, tile), scale[0], load(dy, tile))
-    for tap in range(TAPS):
-        gradient = dot(load(x, shape.at(tap, 1), shape.real(shape.positions, 0)), d)
-        plt.store(dw.at[shape.weights(tap, outputs)], gradient, mask=shape.real(outputs, 0))
+    for taps in ALL:
+        gradient = dot(load(x, shape.at(taps, 0), shape.real(taps, shape.positions, 0)), d)
+        plt.store(dw.at[shape.weights(taps, outputs)], gradient, mask=shape.real(taps, outputs, 0))
     db[...] = jnp.sum(d, axis=0)
 
 
