@@ -22,6 +22,7 @@ from tests.engines.fast.support import SUITES, engines, errors_of, experience, o
 from tests.engines.fast.truth import true_state
 
 STEP_TOLERANCE = 1e-5
+SHAKES = 8  # how often a step is repeated with its last digits shaken, to see whether it stands on an edge
 METRICS = "stream/tally/"  # cosines near 0, losses that cancel: compared as numbers of about the size of one
 
 
@@ -35,6 +36,26 @@ class Found:
     reference: float = 0.0
     beyond: list[tuple[str, float, float]] = field(default_factory=list)  # array, both distances from the truth
     largest: dict[str, float] = field(default_factory=dict)  # that each single number has been
+    edges: int = 0  # steps that no engine in single precision can be sure of
+
+    def note(self, errors: dict[str, float]) -> None:
+        for name, error in errors.items():
+            if error > self.worst:
+                self.worst, self.array = error, name
+
+    def compared(self, strange: list[str], distances: dict[str, tuple[float, float]]) -> None:
+        """Both engines' distances from the truth at a step at which these arrays differed by more than they may."""
+        self.fast = max([self.fast, *(fast for fast, _ in distances.values())])
+        self.reference = max([self.reference, *(reference for _, reference in distances.values())])
+        self.beyond += [(name, *distances[name]) for name in strange if name in distances]
+
+    def errors(self, got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> dict[str, float]:
+        """Of every array of the state."""
+        state = {name: array for name, array in wanted.items() if not name.startswith(METRICS)}
+        for name, array in state.items():
+            if array.dtype == np.float32 and not array.ndim:
+                self.largest[name] = max(abs(float(array)), self.largest.get(name, 0.0))
+        return errors_of({name: got[name] for name in state}, state, self.error)
 
     def error(self, name: str, got: np.ndarray, wanted: np.ndarray) -> float:
         """The relative error; of a single number, relative to the largest that it has been."""
@@ -49,54 +70,82 @@ def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0) 
     """Runs both side by side, the fast engine put into the reference's state before every step.
 
     Double precision is looked at every so many steps, and wherever the engines differ by more than the tolerance: then
-    the fast engine has to be within it of the truth, and nearer than the reference.
+    the fast engine has to be within it of the truth, and nearer than the reference. Excused is a step on an edge: an
+    input of LeakyReLU so near zero that the last digit of a weight decides its sign, and with it a slope of 1 or 0.01.
     """
     reference, fast = engines(agent, spec)
     first, answers = experience(spec.frame_shape, steps)
     reference.begin(first)
     fast.begin(first)
     found = Found()
-    _note(found, fast.save(), reference.save(), "the beginning")
+    assert not _strange(found.errors(fast.save(), reference.save()))
     for t, timestep in enumerate(answers):
         before = reference.state
         fast.restore(reference.save())
         reference.learn(timestep)
         fast.learn(timestep)
         got, wanted = fast.save(), reference.save()
-        strange = _note(found, got, wanted, f"step {t}")
+        errors = found.errors(got, wanted)
+        strange = _strange(errors) + _other_metrics(got, wanted)
+        blame = ""
         if strange or (look_every and t % look_every == 0):
             reference.state, after = before, reference.state
-            _judge(found, strange, got, wanted, true_state(reference, agent, timestep), t)
+            truth = true_state(reference, agent, timestep)
+            blame = _judged(found, strange, got, wanted, truth)
+            assert not blame or _on_an_edge(truth, reference, agent, timestep), f"step {t}: {blame}"
             reference.state = after
+        if blame:
+            found.edges += 1
+        else:
+            found.note(errors)
+    assert found.edges <= max(1, steps / 100), f"{found.edges} steps on an edge are too many to be chance"
     return found
 
 
-def _note(found: Found, got: dict[str, np.ndarray], wanted: dict[str, np.ndarray], when: str) -> list[str]:
-    """Arrays that differ by more than the tolerance."""
-    state = {name: array for name, array in wanted.items() if not name.startswith(METRICS)}
-    for name, array in state.items():
-        if array.dtype == np.float32 and not array.ndim:
-            found.largest[name] = max(abs(float(array)), found.largest.get(name, 0.0))
-    errors = errors_of({name: got[name] for name in state}, state, found.error)
-    name = max(errors, key=lambda name: errors[name])
-    if errors[name] > found.worst:
-        found.worst, found.array = errors[name], name
-    for name in wanted.keys() - state.keys():
-        np.testing.assert_allclose(got[name], wanted[name], rtol=1e-3, atol=1e-4, err_msg=f"{name} at {when}")
+def _strange(errors: dict[str, float]) -> list[str]:
     return [name for name, error in errors.items() if error > STEP_TOLERANCE]
 
 
-def _judge(found: Found, strange: list[str], got: Any, wanted: Any, truth: dict[str, np.ndarray], t: int) -> None:
-    real = {name: array for name, array in truth.items() if array.dtype == np.float64 and array.any()}
-    for name, exact in real.items():
+def _other_metrics(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> list[str]:
+    return [name for name in wanted if name.startswith(METRICS) and not _alike(got[name], wanted[name])]
+
+
+def _alike(got: np.ndarray, wanted: np.ndarray) -> bool:
+    return bool(np.allclose(got, wanted, rtol=1e-3, atol=1e-4, equal_nan=True))
+
+
+def _judged(found: Found, strange: list[str], got: Any, wanted: Any, truth: dict[str, np.ndarray]) -> str:
+    """What speaks against the fast engine: it must be within the tolerance of the truth, nearer than the reference."""
+    metrics = [name for name in strange if name.startswith(METRICS)]
+    explained = metrics if len(strange) > len(metrics) else []  # by the arrays that differ, and are judged
+    blame = [f"{name} differs" for name in strange if name not in truth and name not in explained]
+    seen = {name: exact for name, exact in _numbers(truth).items() if name in got}
+    distances = {}
+    for name, exact in seen.items():
         fast, reference = (found.error(name, arrays[name].astype(np.float64), exact) for arrays in (got, wanted))
-        found.fast, found.reference = max(found.fast, fast), max(found.reference, reference)
-        if name in strange:
-            found.beyond.append((name, fast, reference))
-            assert fast <= STEP_TOLERANCE, f"{name} is {fast:.1e} from the truth at step {t}"
-            assert fast <= reference, f"{name} is {fast:.1e} from the truth at step {t}, the reference {reference:.1e}"
-    left = set(strange) - set(real)
-    assert not left, f"{sorted(left)} differ at step {t}"
+        distances[name] = fast, reference
+        if name in strange and not (fast <= STEP_TOLERANCE and fast <= reference):
+            blame.append(f"{name} is {fast:.1e} from the truth, the reference {reference:.1e}")
+    if not blame:
+        found.compared(strange, distances)
+    return "; ".join(blame)
+
+
+def _numbers(truth: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in truth.items() if array.dtype == np.float64 and array.any()}
+
+
+def _on_an_edge(truth: dict[str, np.ndarray], reference: Any, agent: Agent, timestep: Any) -> bool:
+    """Whether what comes out of a step moves by more than the tolerance when the last digits of what goes in do."""
+    random = np.random.default_rng(0)
+    moved = [true_state(reference, agent, timestep, random) for _ in range(SHAKES)]
+
+    def moves(name: str, exact: np.ndarray) -> bool:
+        if name.startswith("learnt/"):
+            return any(not _alike(other[name], exact) for other in moved)
+        return any(relative_error(other[name], exact) > STEP_TOLERANCE for other in moved)
+
+    return any(moves(name, exact) for name, exact in _numbers(truth).items())
 
 
 def table(suites: list[str], variants: list[str], small: int, large: int) -> None:
@@ -110,6 +159,7 @@ def table(suites: list[str], variants: list[str], small: int, large: int) -> Non
             found = compare_steps(on(agent_named(variant), BySuite()), spec_of(SUITES[suite]), steps, look_every=10)
             array = found.array.removeprefix("stream/").removeprefix("agent/")
             beyond = f" ({len(found.beyond)} beyond 1e-5)" if found.beyond else ""
+            beyond += f" ({found.edges} steps on an edge)" if found.edges else ""
             print(
                 f"| {suite} | {variant} | {steps} | {found.worst:.1e}{beyond} | `{array}` | {found.fast:.1e} | "
                 f"{found.reference:.1e} |", flush=True,

@@ -41,13 +41,27 @@ def transition_of(state: Any, timestep: TimeStep, gamma: float) -> Transition:
     )  # fmt: skip
 
 
-def true_state(reference: Reference, agent: Agent, timestep: TimeStep) -> dict[str, np.ndarray]:
-    """The agent's state after this answer, in double precision, by the names of a saved state."""
+def shaken(tree: Any, random: np.random.Generator) -> Any:
+    """The same numbers as if each had been rounded to single precision once more, at random."""
+    ulp = np.finfo(np.float32).eps
+    return jax.tree.map(lambda x: x * (1 + ulp * random.uniform(-1, 1, x.shape)) if x.dtype == np.float64 else x, tree)
+
+
+def true_state(
+    reference: Reference, agent: Agent, timestep: TimeStep, random: np.random.Generator | None = None
+) -> dict[str, np.ndarray]:
+    """The agent's state after this answer, in double precision, by the names of a saved state; its metrics as `learnt`.
+
+    With a generator, from weights and an observation that are shaken in their last digit.
+    """
     state = reference.state
     draws = double(stream.draw_step(agent, stream.step_keys(reference.setting, state.agent.step).agent))
     seen, before = double(transition_of(state, timestep, agent.td.gamma)), double(state.agent)
+    if random is not None:
+        before = before._replace(params=shaken(before.params, random))
+        seen = seen._replace(obs=shaken(seen.obs, random), next_obs=shaken(seen.next_obs, random))
     with jax.enable_x64(True):
-        after, _ = _learn(agent, reference.layout, before, seen, draws)
-        found = named_arrays("stream/agent", after)
+        after, learnt = _learn(agent, reference.layout, before, seen, draws)
+        found = {**named_arrays("stream/agent", after), **named_arrays("learnt", (learnt.always, learnt.aux))}
     assert any(array.dtype == np.float64 for array in found.values())
     return found

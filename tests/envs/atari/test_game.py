@@ -258,8 +258,8 @@ def _breakout_score(game: AtariGame) -> int:
 
 @pytest.mark.parametrize("sticky", [0.0, 0.25])
 def test_a_game_saved_in_the_middle_goes_on_the_same_in_a_new_process(sticky: float) -> None:
-    """Three games, 200 steps; the longer run has all of them and 500."""
-    _saved_and_resumed(("breakout", "ms_pacman", "pong"), 200, sticky)
+    """Four games, one of them replayed, 200 steps; the longer run has all of them and 500."""
+    _saved_and_resumed(("breakout", "ms_pacman", "pong", "tic_tac_toe_3d"), 200, sticky)
 
 
 @pytest.mark.long

@@ -23,8 +23,16 @@ _PAPER_GAMES = """
     freeway frostbite gopher hero jamesbond kangaroo krull kung_fu_master ms_pacman pong private_eye qbert road_runner
     seaquest up_n_down
 """
+# Of these games the emulator's saved state is not all: they are saved by what was played, and played again.
+_REPLAYED = {
+    "miniature_golf": "hits and par, from which its rewards are made, are saved as whether they are zero",
+    "pitfall2": "the clock of its sound chip is saved cut to eight decimals",
+    "tic_tac_toe_3d": "while the game thinks a frame is left unfinished, and how far it was drawn is not saved",
+    "video_checkers": "while the game thinks a frame is left unfinished, and how far it was drawn is not saved",
+}
 GAMES = tuple(_GAMES.split())  # every game of the ale-py package that one player can play
 PAPER_GAMES = tuple(_PAPER_GAMES.split())  # which are also those of the Atari 100k benchmark
+REPLAYED = frozenset(_REPLAYED)
 
 
 @dataclass(frozen=True)

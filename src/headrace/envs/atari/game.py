@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from typing import Any
 
 import numpy as np
-from ale_py import Action, ALEInterface, ALEState, LoggerMode, roms
+from ale_py import Action, roms
 
-from headrace.envs.atari import GAMES, AtariRules, LivesIgnored
+from headrace.envs.atari import GAMES, REPLAYED, AtariRules, LivesIgnored
+from headrace.envs.atari.console import Console, ReplayedConsole
 from headrace.envs.atari.resize import Shrink
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 
@@ -25,6 +25,7 @@ class AtariGame:
         if rom is None:
             raise ValueError(f"unknown Atari game {game!r}")
         self.rules, self._rom = rules or AtariRules(), rom
+        self._console = ReplayedConsole if game in REPLAYED else Console
         self._load(seed=0)
         self._actions = self._emulator.getMinimalActionSet()
         screen = self._emulator.getScreenDims()
@@ -49,22 +50,23 @@ class AtariGame:
         obs = self._new_game() if last else successor
         return TimeStep(obs, successor, float(reward), terminated, truncated, last)
 
-    def save(self) -> dict[str, Any]:
-        emulator = self._emulator.cloneState(include_rng=True).serialize()
+    def save(self) -> dict[str, Any] | None:
+        """All of the game's state; None in the rare moment at which its console has none that is whole."""
+        emulator = self._emulator.save()
+        if emulator is None:
+            return None
         return {
             "env": self.spec.name,
-            "emulator": b64encode(emulator).decode(),
+            "emulator": emulator,
             "random": self._random.bit_generator.state,
             "lives": self._lives,
             "held": self._held.value,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Makes the game what it was; its picture is drawn anew at the next step, as the emulator does not keep it."""
+        """Makes the game what it was; its picture may be drawn anew only at the next step."""
         check_saved(self.spec, saved)
-        # Until it has played a frame, an emulator keeps something of its start: Q*bert would go on differently.
-        self._emulator.act(Action.NOOP)
-        self._emulator.restoreState(ALEState(b64decode(saved["emulator"])))
+        self._emulator.restore(saved["emulator"])
         self._random.bit_generator.state = saved["random"]
         self._lives, self._held = saved["lives"], Action(saved["held"])
 
@@ -72,12 +74,8 @@ class AtariGame:
         return self._emulator.getScreenRGB()
 
     def _load(self, seed: int) -> None:
-        """A fresh emulator. Actions stick outside of it: what it repeats is not among what it can save."""
-        ALEInterface.setLoggerMode(LoggerMode.Error)
-        self._emulator = ALEInterface()
-        self._emulator.setInt("random_seed", seed)
-        self._emulator.setFloat("repeat_action_probability", 0.0)
-        self._emulator.loadROM(self._rom)
+        """A fresh emulator; actions stick outside of it."""
+        self._emulator = self._console(self._rom, seed)
 
     def _new_game(self) -> np.ndarray:
         """Begins a game: some idle frames, then FIRE where there is such an action, as many games wait for it."""
