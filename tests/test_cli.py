@@ -118,6 +118,16 @@ def test_show_of_a_young_run(capsys: pytest.CaptureFixture[str], finished_compil
     assert "steps     0 of 3,000 (0%)" in said(capsys, "show", str(tmp_path / "young"))
 
 
+def test_show_tells_why_a_run_failed(
+    capsys: pytest.CaptureFixture[str], finished_compiled: Trained, tmp_path: Path
+) -> None:
+    folder = RunFolder.open(tmp_path / "fallen", RunFolder.read(finished_compiled.path).identity, {})
+    folder.set_status("failed", cause="RuntimeError: the moon is full")
+    folder.close()
+    text = said(capsys, "show", str(tmp_path / "fallen"))
+    assert "status    failed\ncause     RuntimeError: the moon is full\n" in text
+
+
 def test_show_passes_over_a_damaged_checkpoint(
     capsys: pytest.CaptureFixture[str], programs: Path, tmp_path: Path
 ) -> None:

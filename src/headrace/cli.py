@@ -228,6 +228,7 @@ def _show(words: argparse.Namespace) -> int:
     lines = [
         f"{found['name']} on {found['env']}, seed {identity['seed']}, engine {identity['engine']}",
         f"status    {found['status']}",
+        f"cause     {cause}" if (cause := found["manifest"].get("cause")) else "",
         f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
         f"episodes  {found['episodes']:,}",
         f"score     {found['score']:.4g} (mean of {found['score_points']} points)" if found["score_points"] else "",
