@@ -89,9 +89,9 @@ QUESTIONS = (
     ),
     Question(
         "reduction",
-        "The loss is the sum over the predicted steps, or their mean",
+        "The loss is the sum over the 5 predicted steps, or their mean, which is the sum at a fifth of the weight",
         SPR,
-        _values("aux.objective.reduce", "SumOverHorizon", "MeanOverHorizon"),
+        (Answer("SumOverHorizon"), Answer("MeanOverHorizon", ("aux.weight=0.4",))),
     ),
     Question(
         "period",

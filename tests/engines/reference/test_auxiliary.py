@@ -18,16 +18,20 @@ from headrace.agents import (
     Dqn,
     Every,
     Greedy,
+    MeanOverHorizon,
     Mix,
     Orth,
     PcGrad,
     Polyak,
+    Projected,
     Qrc,
+    RawCurrent,
     ReleasedRing,
     SharedFlipped,
     Spr,
     StreamQ,
     Sum,
+    Unfiltered,
     agent_named,
     tweak,
 )
@@ -113,6 +117,24 @@ def test_the_released_preset_is_made_of_these_two():
     released = agent_named("released")
     assert released.merge == SharedFlipped()
     assert released.aux.objective.window == ReleasedRing()
+
+
+@pytest.mark.parametrize(
+    "filter_", [Unfiltered(), Orth(), Orth(history=Projected()), Orth(history=RawCurrent())], ids=repr
+)
+def test_a_mean_over_the_horizon_is_the_sum_at_a_part_of_the_weight(filter_):
+    """So the two readings of the loss are told apart by runs that differ in weight alone."""
+    spr = replace(SPR, filter=filter_)
+    mean = replace(spr, objective=replace(spr.objective, reduce=MeanOverHorizon()))
+    summed = replace(spr, weight=spr.weight / spr.objective.horizon)
+    ends = [
+        run(agent, start(agent), EXPERIENCE) for agent in (small(Agent(Qrc(lr=1e-3), aux)) for aux in (mean, summed))
+    ]
+    begun = start(small(Agent(Qrc(lr=1e-3), mean)))
+    for name in (*SHARED, *OWN):
+        moved = [flat(end.params[name]) - flat(begun.params[name]) for end in ends]
+        assert np.abs(moved[0]).max() > 1e-4
+        np.testing.assert_allclose(*moved, rtol=0, atol=1e-4 * np.abs(moved[0]).max())
 
 
 @pytest.mark.parametrize(("merge", "share"), [(Sum(), 1.0), (Mix(0.75), 0.25)])
