@@ -142,7 +142,7 @@ def test_a_diverging_run_is_reported_and_stops_no_other(command: Command, tmp_pa
 def test_a_run_of_a_sweep_equals_the_same_run_by_itself(command: Command, undisturbed: Path, tmp_path: Path) -> None:
     """Although it was bound to one core and one thread."""
     run = RUNS[3]
-    words = ["--seed", "3", "--steps", "3000", "--set", TINY, "--out", str(tmp_path)]
+    words = ["--seed", "3", "--steps", "3000", "--set", TINY, "--engine", "reference", "--out", str(tmp_path)]
     assert command("train", "strq", "minatar/breakout", *words).returncode == 0
     assert results(tmp_path, [run]) == results(undisturbed, [run])
 
