@@ -189,8 +189,8 @@ def real_slurm(command: Command, tmp_path_factory: pytest.TempPathFactory) -> It
 def test_on_a_real_slurm_a_killed_sweep_preemption_and_the_time_limit_change_nothing(
     real_slurm: Command, command: Command, tmp_path: Path
 ) -> None:
-    """About ten minutes, most of which Slurm keeps a job waiting that was queued again."""
-    grid = ("strq", "minatar/breakout", "0:2", 500_000)
+    """A quarter of an hour, much of which Slurm keeps a job waiting that was queued again."""
+    grid = ("strq", "minatar/breakout", "0:2", 1_500_000)
     runs, ours, theirs = tiny(*grid), tmp_path / "ours", tmp_path / "theirs"
     words = tiny_words(*grid, ours, "--on", "slurm", "--time", "2")
 
