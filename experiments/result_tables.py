@@ -256,6 +256,56 @@ def weight_table(group: Group, rng: np.random.Generator) -> Table:
     return Table("weights", "qrc+spr+orth by the weight of SPR", header, rows, data, notes)
 
 
+ENGINES = ("fast", "reference")
+ENGINE_STEPS = 300_000  # of the runs that compare them
+ENGINE_POINTS = (50_000, 100_000, 200_000, 300_000)  # steps at which their curves are compared
+WINDOW = 10_000  # steps before each over which a curve is averaged
+
+
+def engines_table(records: Iterable[Record], rng: np.random.Generator) -> Table:
+    """Both engines' learning curves at some points, means over seeds; and the difference at the last one."""
+    found = [r for r in records if r.steps == ENGINE_STEPS and r.state == "finished"]
+    rows, data, notes = [], [], []
+    for agent in sorted({r.agent for r in found}, key=agent_order):
+        curves = {e: _curves([r for r in found if (r.agent, r.engine) == (agent, e)]) for e in ENGINES}
+        for engine, scores in curves.items():
+            cells = [interval(scores[:, [j]], mean, rng) for j in range(len(ENGINE_POINTS))] if len(scores) else []
+            rows.append([Cell(agent), Cell(engine), Cell(str(len(scores))), *(Cell(between(*cell)) for cell in cells)])
+            data += [
+                {
+                    "agent": agent,
+                    "engine": engine,
+                    "runs": len(scores),
+                    "step": step,
+                    "mean": m,
+                    "low": low,
+                    "high": high,
+                }
+                for step, (m, low, high) in zip(ENGINE_POINTS, cells, strict=False)
+            ]
+        if all(len(scores) for scores in curves.values()):
+            ends = {engine: scores[:, [-1]] for engine, scores in curves.items()}
+            (compared,) = pairwise(ends, [ENGINES], rng)
+            notes.append(
+                f"{agent}, fast less reference at the end: {between(*compared.difference)}, p = {compared.p:.2f}"
+            )
+    header = ["agent", "engine", "seeds", *(f"at {step:,}" for step in ENGINE_POINTS)]
+    notes.append(
+        f"Mean return of the last hundred episodes, averaged over {WINDOW:,} steps before each point; 95% intervals"
+    )
+    return Table("engines", "Both engines", header, rows, data, notes)
+
+
+def _curves(records: Sequence[Record]) -> np.ndarray:
+    """Runs x points."""
+    return np.array([_at_points(r.curve(points=ENGINE_STEPS // 1000 + 1)) for r in records])
+
+
+def _at_points(curve: Any) -> list[float]:
+    step, value = np.asarray(curve["step"]), np.asarray(curve["return"])
+    return [float(np.mean(value[(step > point - WINDOW) & (step <= point)])) for point in ENGINE_POINTS]
+
+
 def nine_of(group: Group) -> list[str]:
     """Those of the paper's variants of which the group has a finished run."""
     done = {r.agent for r in group.records if r.state == "finished"}

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from result_tables import (
+    engines_table,
     game_table,
     mean_table,
     nine_of,
@@ -40,7 +41,7 @@ from headrace.reproduce.plans import MINATAR
 from headrace.reproduce.readings import judged, readings_table
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGES = "results", ("docs/results.md", "results/README.md", "README.md")
+RESULTS, PAGES = "results", ("docs/results.md", "docs/parity.md", "results/README.md", "README.md")
 TABLES, FIGURES = "results/tables", "docs/results"
 SHOWN_FIGURES = ("curves", "suite", "cosine", "rank")
 LONG_FIGURES = {"curves": "Learning curves", "suite": "Mean over games"}
@@ -91,6 +92,7 @@ class Results:
             game_table(self.short, nine_of(self.short), "variants_1m"),
             game_table(self.long, self.long.agents, "variants_5m"),
             update_table(self.short, self.short.agents),
+            engines_table(self.found.records, rng()),
             claims_table([*self.claims, *(judge(self.long, rng()) if self.long.records else [])]),
         ]
 
@@ -143,6 +145,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "variants_5m": by_name("variants_5m"),
     "figures_5m": long_figures,
     "updates": by_name("updates"),
+    "engines": by_name("engines"),
     "readings": by_name("readings"),
     "claims": lambda results: body(claims_table(results.claims)),
     "weights": by_name("weights"),

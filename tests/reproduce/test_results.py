@@ -43,7 +43,7 @@ def made(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("page", ["docs/results.md", "results/README.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/results.md", "docs/parity.md", "results/README.md", "README.md"])
 def test_every_block_of_a_page_is_what_the_records_give(page: str, made: Path) -> None:
     assert "written by experiments/results.py" in (ROOT / page).read_text()
     assert (ROOT / page).read_text() == (made / page).read_text(), REMEDY

@@ -16,6 +16,7 @@ from headrace.engines.fast.overlap import Alone, Overlapped
 from headrace.engines.fast.starting import key_of, start_parameters
 from headrace.engines.fast.stream import StreamPlan
 from headrace.engines.fast.warming import compile_beforehand
+from headrace.envs.answers import numbers
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import BadSetting, EnvironmentFault
 from headrace.part import Part
@@ -181,15 +182,7 @@ class FastEngine:
         return reward if type(reward) in (float, int) else self._array(reward, "reward", ())
 
     def _array(self, value: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
-        try:
-            array = np.asarray(value, np.float32)
-        except (TypeError, ValueError) as error:
-            raise self._fault(what, f"is no array of numbers ({error})") from error
-        if array.shape != shape:
-            raise self._fault(what, f"has shape {array.shape}, not {shape}")
-        if not np.isfinite(array).all():
-            raise self._fault(what, f"has {array[~np.isfinite(array)].flat[0]} in it")
-        return array
+        return numbers(value, what, shape, self.spec.name, self.step + 1 if self._begun else 0)
 
     def _fault_in(self, timestep: TimeStep) -> EnvironmentFault:
         """What is not finite in an answer, found the slow way."""
@@ -201,13 +194,6 @@ class FastEngine:
         except EnvironmentFault as fault:
             return fault
         raise AssertionError("every number of the answer is finite")
-
-    def _fault(self, what: str, why: str) -> EnvironmentFault:
-        at = self.step + 1 if self._begun else 0
-        return EnvironmentFault(
-            f"the {what} that {self.spec.name} gave at step {at:,} {why}: nothing can be learnt from it. "
-            "The run's last checkpoint is intact; mend the environment and run the same command again."
-        )
 
 
 def _ratio(total: float, count: int) -> float:

@@ -20,8 +20,8 @@ from headrace.engines.reference.stream import (
     restarted,
     trouble_in,
 )
+from headrace.envs.answers import numbers
 from headrace.envs.base import EnvSpec, TimeStep
-from headrace.errors import EnvironmentFault
 from headrace.stream import Episode
 
 _begin = jax.jit(begin, static_argnums=1)
@@ -105,19 +105,4 @@ class ReferenceEngine:
         return self._array(obs, what, self.layout.frame_shape)
 
     def _array(self, value: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
-        try:
-            array = np.asarray(value, np.float32)
-        except (TypeError, ValueError) as error:
-            raise self._fault(what, f"is no array of numbers ({error})") from error
-        if array.shape != shape:
-            raise self._fault(what, f"has shape {array.shape}, not {shape}")
-        if not np.isfinite(array).all():
-            raise self._fault(what, f"has {array[~np.isfinite(array)].flat[0]} in it")
-        return array
-
-    def _fault(self, what: str, why: str) -> EnvironmentFault:
-        step = self.step + 1 if self.state else 0
-        return EnvironmentFault(
-            f"the {what} that {self.spec.name} gave at step {step:,} {why}: nothing can be learnt from it. "
-            "The run's last checkpoint is intact; mend the environment and run the same command again."
-        )
+        return numbers(value, what, shape, self.spec.name, self.step + 1 if self.state else 0)
