@@ -268,8 +268,10 @@ def engines_table(records: Iterable[Record], rng: np.random.Generator) -> Table:
     rows, data, notes = [], [], []
     for agent in sorted({r.agent for r in found}, key=agent_order):
         curves = {e: _curves([r for r in found if (r.agent, r.engine) == (agent, e)]) for e in ENGINES}
+        if not all(len(scores) for scores in curves.values()):
+            continue  # there is nothing to compare yet
         for engine, scores in curves.items():
-            cells = [interval(scores[:, [j]], mean, rng) for j in range(len(ENGINE_POINTS))] if len(scores) else []
+            cells = [interval(scores[:, [j]], mean, rng) for j in range(len(ENGINE_POINTS))]
             rows.append([Cell(agent), Cell(engine), Cell(str(len(scores))), *(Cell(between(*cell)) for cell in cells)])
             data += [
                 {
@@ -281,14 +283,10 @@ def engines_table(records: Iterable[Record], rng: np.random.Generator) -> Table:
                     "low": low,
                     "high": high,
                 }
-                for step, (m, low, high) in zip(ENGINE_POINTS, cells, strict=False)
+                for step, (m, low, high) in zip(ENGINE_POINTS, cells, strict=True)
             ]
-        if all(len(scores) for scores in curves.values()):
-            ends = {engine: scores[:, [-1]] for engine, scores in curves.items()}
-            (compared,) = pairwise(ends, [ENGINES], rng)
-            notes.append(
-                f"{agent}, fast less reference at the end: {between(*compared.difference)}, p = {compared.p:.2f}"
-            )
+        (compared,) = pairwise({e: scores[:, [-1]] for e, scores in curves.items()}, [ENGINES], rng)
+        notes.append(f"{agent}, fast less reference at the end: {between(*compared.difference)}, p = {compared.p:.2f}")
     header = ["agent", "engine", "seeds", *(f"at {step:,}" for step in ENGINE_POINTS)]
     notes.append(
         f"Mean return of the last hundred episodes, averaged over {WINDOW:,} steps before each point; 95% intervals"

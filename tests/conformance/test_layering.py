@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "agents": ("agents", "part", "errors"),
     "envs": ("envs", "part", "errors"),
     "stream": ("envs.base", "errors"),
-    "engines": ("engines", "agents", "part", "errors", "envs.base", "normalize", "stream"),
+    "engines": ("engines", "agents", "part", "errors", "envs.base", "envs.answers", "normalize", "stream"),
     **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
     "analysis": (*RECORDS, "analysis", "agents", "envs", "part", "errors", "normalize", "run", "evaluation"),
