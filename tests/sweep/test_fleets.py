@@ -9,11 +9,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from headrace.engines.reference.compiled import CompiledStream
-from headrace.engines.reference.fleet import Fleet
+from headrace.engines.reference.fleet import _CARD, Fleet
 from headrace.errors import BadSetting
 from headrace.fleet import FleetResult, train_fleet
 from headrace.progress import Silent
@@ -162,6 +163,12 @@ def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
         with pytest.raises(BadSetting, match=said):
             train_fleet(runs, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_this_jax_knows_the_options_that_a_card_s_program_is_compiled_with() -> None:
+    assert jax.jit(lambda x: x + 1, compiler_options=_CARD)(1.0) == 2
+    with pytest.raises(Exception, match="side_by_side"):
+        jax.jit(lambda x: x + 1, compiler_options={**_CARD, "xla_gpu_side_by_side": "1"})(1.0)
 
 
 # One stream of a fleet is the same run alone

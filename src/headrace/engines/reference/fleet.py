@@ -99,7 +99,7 @@ class Fleet:
         self.groups = _groups(agents[0], envs, self.settings)
         self.layout = _roomiest(agents[0], self.groups)
         self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
-        self._block = jax.jit(self._advance_block, donate_argnums=(1, 2), compiler_options=_on_card(_UNROLLED))
+        self._block = jax.jit(self._advance_block, donate_argnums=(1, 2), compiler_options=_on_card(_CARD))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
         self.step = 0
 
@@ -195,9 +195,14 @@ def _renewed(tally: Tally, step: jax.Array) -> Tally:
     return begun._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
 
 
-# Lets the compiler take two steps of the loop at a time, so that what one leaves need not be copied to where the next
-# finds it. It does so where the number of steps is part of the program.
-_UNROLLED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
+# Two steps of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
+# does so where the number of steps is part of the program. The whole loop is one graph that the card goes through by
+# itself, and kernels that do not wait for each other run side by side: most are far too small to fill a card.
+_CARD = {
+    "xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER",
+    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
+    "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+}
 
 
 def _on_card(options: dict[str, str]) -> dict[str, str] | None:
