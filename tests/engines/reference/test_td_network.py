@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from headrace.agents import Agent, Copy, Dqn, Latest, Online, Polyak, Qrc, Replay, StreamQ
 from headrace.engines.reference import td
@@ -159,3 +160,26 @@ def test_the_gradient_of_layer_norm_is_that_of_differences():
         found = jax.grad(lambda x: jnp.sum(weights * layer_norm(x)))(jnp.asarray(x))
         assert found.dtype == jnp.float64
         np.testing.assert_allclose(np.asarray(found).ravel(), by_hand, rtol=1e-6, atol=1e-6)
+
+
+def eq_of_reals(jaxpr) -> bool:
+    """Whether two floating-point numbers are asked to be equal anywhere in a program."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "eq" and jnp.issubdtype(equation.invars[0].aval.dtype, jnp.floating):
+            return True
+        if any(eq_of_reals(inner) for inner in jaxprs_in_params(equation.params)):
+            return True
+    return False
+
+
+def test_the_gradient_of_max_q_is_that_of_the_first_best_action_and_compares_no_reals():
+    """A compiler may round the two sides of an equality differently, and the gradient would be zero."""
+    agent = small(Agent(Qrc()))
+    layout, params = small_layout(agent), start(agent).params
+    weights = {name: params[name] for name in NAMES}
+    level = {**weights, "head": jax.tree.map(jnp.zeros_like, weights["head"])}  # every action has the value 0
+    t = experience(layout.observation_shape, 1)[0]
+    slopes = jax.grad(lambda w: td.best_next(layout, w, t))(level)["head"][0]["w"]
+    assert (np.abs(slopes).max(axis=0) > 0).tolist() == [True] + [False] * (layout.n_actions - 1)
+    assert not eq_of_reals(jax.make_jaxpr(jax.grad(lambda w: td.best_next(layout, w, t)))(weights).jaxpr)
+    assert eq_of_reals(jax.make_jaxpr(jax.grad(jnp.max))(jnp.ones(3)).jaxpr)

@@ -71,7 +71,13 @@ def q_and_gradient(layout: Layout, modules: Modules, t: Transition) -> tuple[jax
 
 
 def best_next(layout: Layout, modules: Modules, t: Transition) -> jax.Array:
-    return jnp.max(q_values(layout, modules, t.next_obs))
+    """max Q(s', .), with the gradient of the first action that has it.
+
+    The gradient of `max` asks where Q equals its maximum. A compiler may compute Q twice, once for either side, and
+    round the two differently: then nothing is equal, and the gradient is silently zero (decision 0023).
+    """
+    q = q_values(layout, modules, t.next_obs)
+    return jnp.sum(jnp.where(jnp.arange(q.size) == jnp.argmax(q), q, 0))
 
 
 def overshoot(rule: Dqn | StreamQ | Qrc, lamda: Any, gradient: Modules) -> jax.Array:

@@ -54,15 +54,11 @@ def select(f, n, values, actions, action, value, slopes):
 
 @exact
 def select_best(f, values, actions, value, slopes):
-    """The largest value and its gradient, which actions of equal value share."""
-    top = f[values + best(f, values, actions)]
-    equals = ZERO
-    for b in range(actions):
-        f[slopes + b] = ONE if f[values + b] == top else ZERO
-        equals += f[slopes + b]
-    for b in range(actions):
-        f[slopes + b] /= equals
-    f[value] = top
+    """The largest value and its gradient: a one at the first action that has it."""
+    good = best(f, values, actions)
+    fill(part(f, slopes, actions), ZERO)
+    f[slopes + good] = ONE
+    f[value] = f[values + good]
 
 
 @ordered

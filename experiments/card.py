@@ -1,0 +1,70 @@
+"""Whether a fleet on this machine's accelerator is the same runs alone on its CPU: the check that CI cannot make.
+
+python experiments/card.py                          the nine variants, on three games and on all five of MinAtar
+python experiments/card.py qrc released --games breakout freeway
+
+Every stream takes the 1,000 steps of one block, by the program that trains, and so does the same run alone. Means of
+all metrics over these steps must agree to a hundredth; where nothing is wrong they do so to 1e-4, which is rounding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import jax
+import numpy as np
+
+from headrace.agents import VARIANTS
+from headrace.engines.reference.compiled import BUFFER, CompiledStream
+from headrace.engines.reference.fleet import Fleet
+from headrace.sweep import grid
+
+THREE = ("breakout", "freeway", "space_invaders")
+FIVE = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+STEPS, MOST = 1_000_000, 0.01
+CANCELLING = ("cosine", "loss", "h")  # means of numbers of both signs: compared as numbers of about the size of one
+
+
+def apart(metric: str, one: float, other: float) -> float:
+    scale = 1.0 if any(word in metric.split("_") for word in CANCELLING) else abs(other)
+    return abs(one - other) / scale if scale else abs(one - other)
+
+
+def check(variant: str, games: tuple[str, ...]) -> bool:
+    """Prints the largest difference of each stream."""
+    runs = sorted(grid(variant, [f"minatar/{game}" for game in games], seeds=[0], steps=STEPS), key=_game)
+    fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * len(runs), STEPS)
+    fleet.begin()
+    together = fleet.run(BUFFER).means()
+    good = True
+    for run, mean in zip(runs, together, strict=True):
+        with jax.default_device(jax.devices("cpu")[0]):
+            alone = CompiledStream(run.agent, run.env.compiled(), seed=0, steps=STEPS)
+            alone.begin()
+            alone.run(BUFFER)
+            wanted = {name: float(np.asarray(value)) for name, value in alone.report().items()}
+        worst = max(wanted, key=lambda name: apart(name, mean[name], wanted[name]))
+        difference = apart(worst, mean[worst], wanted[worst])
+        good &= difference <= MOST
+        print(f"{variant:16s} of {len(games)} games, {_game(run):14s} {worst:22s} {difference:.1e}", flush=True)
+    return good
+
+
+def _game(run: object) -> str:
+    return run.env.name.partition("/")[2]  # type: ignore[attr-defined]
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("variants", nargs="*", default=list(VARIANTS))
+    words.add_argument("--games", nargs="+", help="instead of three, and then five")
+    said = words.parse_args()
+    sets = [tuple(said.games)] if said.games else [THREE, FIVE]
+    good = [check(variant, games) for variant in said.variants for games in sets]
+    print(f"{jax.devices()[0].device_kind}: {sum(good)} of {len(good)} fleets are the same runs alone")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
