@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.engines.fast import machine
-from headrace.engines.fast.kernels import layers, outers
+from headrace.engines.fast.kernels import directions, layers, outers
 from headrace.engines.fast.kernels.directions import C_KEEP, C_TAKE, COEFFICIENTS, DIRECTIONS, C, G, U
 from headrace.engines.fast.memory import NONE, Memory, Program
 
@@ -177,3 +177,14 @@ def test_the_inner_products_that_a_history_is_judged_by(inputs, outputs):
     g = made["x_aux"].T @ made["d_aux"]
     assert bench.s[gram + DIRECTIONS * G + C] == pytest.approx((g * made["c"]).sum(), rel=1e-4, abs=1e-4)
     assert bench.s[gram + DIRECTIONS * C + C] == pytest.approx((made["c"] ** 2).sum(), rel=1e-5)
+
+
+def test_what_rounding_leaves_of_two_parallel_vectors_has_no_negative_length() -> None:
+    """Met on Atari after 317,338 steps: the norm of SPR's update was the root of a number below zero."""
+    s = np.zeros(DIRECTIONS**2)
+    s[DIRECTIONS * G + G] = s[DIRECTIONS * C + C] = 1.0
+    s[DIRECTIONS * G + C] = s[DIRECTIONS * C + G] = 1.0 + 1e-7
+    left, _ = directions.filtered(s, 0, directions.RAW, 0.99, directions.ALONG_G, directions.ALONG_C)
+    assert directions.inner(s, 0, left, left) < 0
+    assert directions.squared_length(s, 0, left) == 0
+    assert directions.cosine(s, 0, left, directions.ALONG_G) == 0

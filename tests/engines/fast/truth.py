@@ -41,10 +41,15 @@ def transition_of(state: Any, timestep: TimeStep, gamma: float) -> Transition:
     )  # fmt: skip
 
 
+ROUNDINGS = 8  # in single precision a sum of hundreds of terms is off by about so many roundings of one of them
+
+
 def shaken(tree: Any, random: np.random.Generator) -> Any:
-    """The same numbers as if each had been rounded to single precision once more, at random."""
-    ulp = np.finfo(np.float32).eps
-    return jax.tree.map(lambda x: x * (1 + ulp * random.uniform(-1, 1, x.shape)) if x.dtype == np.float64 else x, tree)
+    """The same numbers, each off by as much as single precision lets what is computed from it be, at random."""
+    spread = ROUNDINGS * np.finfo(np.float32).eps
+    return jax.tree.map(
+        lambda x: x * (1 + spread * random.uniform(-1, 1, x.shape)) if x.dtype == np.float64 else x, tree
+    )
 
 
 def true_state(
@@ -52,7 +57,7 @@ def true_state(
 ) -> dict[str, np.ndarray]:
     """The agent's state after this answer, in double precision, by the names of a saved state; its metrics as `learnt`.
 
-    With a generator, from weights and an observation that are shaken in their last digit.
+    With a generator, from weights and an observation that are shaken in their last digits.
     """
     state = reference.state
     draws = double(stream.draw_step(agent, stream.step_keys(reference.setting, state.agent.step).agent))

@@ -51,9 +51,16 @@ def inner(s, gram, a, b):
 
 
 @ordered
+def squared_length(s, gram, a):
+    """Of what is left of two vectors that are nearly parallel, rounding may make it negative; it is then nothing."""
+    found = inner(s, gram, a, a)
+    return 0.0 if found < 0.0 else found
+
+
+@ordered
 def without(s, gram, a, direction):
     """`a` less its component along the direction; `a` itself where that is zero."""
-    along = inner(s, gram, a, direction) / (inner(s, gram, direction, direction) + TINY)
+    along = inner(s, gram, a, direction) / (squared_length(s, gram, direction) + TINY)
     return plus(a, -along, direction)
 
 
@@ -89,7 +96,7 @@ def joined(kind, mix, td, aux):
 @ordered
 def cosine(s, gram, a, b):
     """The cosine of the angle between two combinations; 0 where one of them is zero."""
-    lengths = np.sqrt(inner(s, gram, a, a)) * np.sqrt(inner(s, gram, b, b))
+    lengths = np.sqrt(squared_length(s, gram, a)) * np.sqrt(squared_length(s, gram, b))
     return inner(s, gram, a, b) / lengths if lengths > 0.0 else 0.0
 
 
@@ -104,7 +111,7 @@ def combine(
     if n[active] != 0 and share != TD_ALONE:
         aux, aux_history = filtered(s, gram, aux_filter, f[aux_beta], ALONG_G, ALONG_C)
         aux = plus(NOTHING, f[descent], aux)
-        s[aux_square] += inner(s, gram, aux, aux)
+        s[aux_square] += squared_length(s, gram, aux)
         if cosines >= 0:
             f[cosines] = cosine(s, gram, td, plus(NOTHING, f[descent], ALONG_G))
             f[cosines + 1] = cosine(s, gram, td, aux)
