@@ -181,10 +181,18 @@ def test_the_inner_products_that_a_history_is_judged_by(inputs, outputs):
 
 def test_what_rounding_leaves_of_two_parallel_vectors_has_no_negative_length() -> None:
     """Met on Atari after 317,338 steps: the norm of SPR's update was the root of a number below zero."""
-    s = np.zeros(DIRECTIONS**2)
-    s[DIRECTIONS * G + G] = s[DIRECTIONS * C + C] = 1.0
-    s[DIRECTIONS * G + C] = s[DIRECTIONS * C + G] = 1.0 + 1e-7
-    left, _ = directions.filtered(s, 0, directions.RAW, 0.99, directions.ALONG_G, directions.ALONG_C)
-    assert directions.inner(s, 0, left, left) < 0
-    assert directions.squared_length(s, 0, left) == 0
-    assert directions.cosine(s, 0, left, directions.ALONG_G) == 0
+    bench = Bench()
+    memory, told = bench.memory, bench.memory.real(7.0, 7.0)
+    gram, square, one = memory.sum(DIRECTIONS**2), memory.sum(), memory.real(1.0)
+    bench.program.emit(
+        directions.combine, gram=gram, out=memory.room(COEFFICIENTS), active=memory.whole(1), descent=one, mix=one,
+        share=directions.AUX_ALONE, td_filter=directions.NO_FILTER, td_beta=one, aux_filter=directions.RAW,
+        aux_beta=memory.real(0.99), merge=directions.AS_THEY_ARE, join=directions.SUM, average_beta=one,
+        aux_square=square, cosines=told,
+    )  # fmt: skip
+    f, s, n = memory.allocate()
+    for i, j, value in ((U, U, 1.0), (G, G, 1.0), (C, C, 1.0), (G, C, 1 + 1e-7), (C, G, 1 + 1e-7)):
+        s[gram + DIRECTIONS * i + j] = value
+    machine.carry_out(bench.program.rows(), f, s, n, np.zeros(0, np.int64))
+    assert s[square] == 0
+    assert f[told : told + 2].tolist() == [0, 0]
