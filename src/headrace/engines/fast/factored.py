@@ -36,7 +36,7 @@ from headrace.errors import CheckpointDamaged
 
 LARGE = 2**20  # weights: as many as this no longer stay in a core's own cache from step to step
 LONGEST = 96  # rows of a trace: with more, the window costs what it saves
-EVERY = 32  # steps from one time the weights are brought up to date to the next
+EVERY = 32  # steps from one time that rows are added to the weights to the next
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class FactoredLayer:
     """The projection of one value network, with its trace."""
 
     def __init__(self, frame: Frame, name: str, trace: Block, decay: float, at_once: int, phase: int) -> None:
-        """A step adds `at_once` rows; `phase` says at which of the steps the weights are brought up to date."""
+        """A step adds `at_once` rows; `phase` says at which steps some are added to the weights."""
         memory, weights = frame.memory, frame.params[name]
         self.inputs, self.outputs = weights.layers[0].shapes["w"]
         self._frame, self._phase = frame, phase

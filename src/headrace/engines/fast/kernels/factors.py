@@ -4,7 +4,7 @@ The weights are W = W_0 - lost W_0 + sum_k c_k x_k d_k^T + c Z_0, the trace is Z
 (`step` numbers apart) and the d_k are the rows of a window, of which `count` are in use; Z_0 is a trace that was put in
 place as a matrix, and counts until it has decayed. `state` is where the numbers lie: some of the layer's own, then c_k,
 z_k and |x_k| |d_k| for as many rows as there can be. A step changes these numbers and adds rows; every so many steps
-`flush` brings the weights up to date.
+`flush` takes those into W_0 that are done with.
 
 What an input or a gradient has seen on its way through lies at `seen`: x_k . x, then d_k . d, room for factors, each
 for all rows; then x Z_0 and x W.
@@ -24,7 +24,7 @@ from headrace.engines.fast.native import TALLEST, TILE_COLUMNS, move, part, rene
 # A layer's own numbers: lost, z, |Z_0|, c; then Z . Z, and where weights decay W . Z and W . W.
 LOST, OLD, OLD_SIZE, OLD_TAKEN, ZZ, WZ, WW = range(7)
 NUMBERS = 16  # with room to the next line of the cache
-SMALLEST = np.float32(2.0**-24)  # of a trace: less of it than this cannot be seen beside the rest
+SMALLEST = np.float32(2.0**-20)  # of a trace: less of it than this is not seen beside the rest
 
 
 # forwards and back
@@ -259,37 +259,45 @@ def put_stragglers_into_old(f, live, z, state, xs, ds, rows, inputs, outputs, st
 
 
 @ordered
-def keep_rows_of_trace(f, n, count, state, xs, ds, rows, inputs, outputs, step):
-    """Rows that are no part of the trace any more go, the others move together, nothing of them being taken yet."""
-    kept = 0
-    taken, trace = state + NUMBERS, state + NUMBERS + rows
-    for k in range(n[count]):
-        if f[trace + k] == ZERO:
-            continue
-        if kept < k:
-            move(f, xs + kept * step, xs + k * step, inputs + 1)
-            move(f, ds + kept * outputs, ds + k * outputs, outputs)
-            f[trace + kept], f[trace + rows + kept] = f[trace + k], f[trace + rows + k]
-        f[taken + kept] = ZERO
-        kept += 1
-    n[count] = kept
+def swap(f, a, b, size):
+    """Two stretches change places."""
+    for j in range(size):
+        f[a + j], f[b + j] = f[b + j], f[a + j]
+
+
+@ordered
+def rows_of_trace_first(f, count, state, xs, ds, rows, outputs, step):
+    """Rows that are part of the trace change places with earlier ones that are not; gives how many there are."""
+    trace, kept, last = state + NUMBERS + rows, 0, count - 1
+    while True:
+        while kept <= last and f[trace + kept] != ZERO:
+            kept += 1
+        while kept <= last and f[trace + last] == ZERO:
+            last -= 1
+        if kept > last:
+            return kept
+        swap(f, xs + kept * step, xs + last * step, step)
+        swap(f, ds + kept * outputs, ds + last * outputs, outputs)
+        for numbers in range(state + NUMBERS, state + NUMBERS + 3 * rows, rows):
+            swap(f, numbers + kept, numbers + last, 1)
 
 
 @ordered
 def factored_flush(f, n, w, z, count, state, xs, ds, rows, inputs, outputs, step, packed, clock, every, phase):
-    """Every so many steps W_0 <- W, of which the rows are then no part."""
+    """Every so many steps rows that are no part of the trace any more are added to W_0, and go; those that are will
+    have more of them taken, and can wait."""
     if n[clock] % every != phase:
         return
-    at, live = f.ctypes.data, n[count]
-    pack(f, ds, state + NUMBERS, packed, live, outputs)
-    add_factors(at, at + 4 * w, f[state + LOST], xs, packed, live, inputs, outputs, step)
-    size = (inputs + 1) * outputs
+    at, used = f.ctypes.data, n[count]
     if f[state + OLD_TAKEN] != ZERO:
-        add_to(at + 4 * w, f[state + OLD_TAKEN], at + 4 * z, size)
-    f[state + LOST], f[state + OLD_TAKEN] = ZERO, ZERO
-    f[state + WW] = long_dot(f, w, w, size)
-    put_stragglers_into_old(f, live, z, state, xs, ds, rows, inputs, outputs, step, packed)
-    keep_rows_of_trace(f, n, count, state, xs, ds, rows, inputs, outputs, step)
+        shrink(part(f, w, (inputs + 1) * outputs), f[state + LOST])
+        add_to(at + 4 * w, f[state + OLD_TAKEN], at + 4 * z, (inputs + 1) * outputs)
+        f[state + LOST], f[state + OLD_TAKEN] = ZERO, ZERO
+    put_stragglers_into_old(f, used, z, state, xs, ds, rows, inputs, outputs, step, packed)
+    kept = rows_of_trace_first(f, used, state, xs, ds, rows, outputs, step)
+    pack(f, ds + kept * outputs, state + NUMBERS + kept, packed, used - kept, outputs)
+    add_factors(at, at + 4 * w, f[state + LOST], xs + kept * step, packed, used - kept, inputs, outputs, step)
+    f[state + LOST], n[count] = ZERO, kept
 
 
 @ordered
