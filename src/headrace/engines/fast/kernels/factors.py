@@ -193,7 +193,7 @@ def factored_move(
         gv = outer_dot(f, x, d, x_value, d_value, inputs, outputs)
         zv = gv if kept == ZERO else gv + kept * along_trace(f, live, state, rows, outputs, d_value, seen_value)
         total += v * (2 * a * zv + 2 * b * gv + v * vv)
-    lost = ZERO
+    lost, f[state + WZ] = ZERO, f[state + WZ] if rate >= 0 else ZERO
     if rate >= 0:
         lost = f[rate]
         r, ww, wg = np.float64(lost), np.float64(f[state + WW]), long_dot(f, seen + 3 * rows + outputs, d, outputs)
