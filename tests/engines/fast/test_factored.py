@@ -17,9 +17,10 @@ from headrace.engines.fast.kernels.factors import NUMBERS, OLD
 from headrace.engines.fast.machine import carry_out
 from headrace.engines.fast.memory import Program
 from headrace.engines.fast.stream import StreamPlan
+from headrace.engines.reference.stream import trouble_in
 from headrace.errors import CheckpointDamaged
 from tests.engines.fast.parity import compare_steps
-from tests.engines.fast.support import SUITES, experience, on, relative_error, spec_of
+from tests.engines.fast.support import SUITES, engines, experience, on, relative_error, spec_of
 
 KEEP = 0.792  # gamma lambda of the published agents
 VECTOR, IMAGE = Mlp((6, 21), 16), Conv((4, 5), ((3, 3), (2, 2)), ((1, 1), (2, 1)), 32)
@@ -176,8 +177,8 @@ def test_only_large_layers_whose_trace_is_short_are_kept_as_factors():
     assert len(StreamPlan(agent_named("qrc+spr+orth"), spec_of(SUITES["atari"])).td.factored) == 1
     assert StreamPlan(agent_named("strq"), spec_of(SUITES["atari"])).td.factored == []
     assert StreamPlan(agent_named("qrc"), spec_of(SUITES["minatar"])).td.factored == []
-    assert rows_of_trace(0.0) == 1
-    assert rows_of_trace(0.5) == 21
+    assert rows_of_trace(0.0) == 2
+    assert rows_of_trace(0.5) == 22
 
 
 # the engine
@@ -271,6 +272,20 @@ def test_a_step_gives_the_state_of_the_reference_engine(small):
     compare_steps(on(agent_named("qrc"), BySuite()), spec_of(SUITES["minatar"]), 20)
 
 
+def test_a_divergence_is_noticed_at_the_same_step_in_the_same_quantity(small):
+    first, answers = experience(SUITES["vector"], 12)
+    broken = [a._replace(reward=np.float32(3e38)) if t >= 6 else a for t, a in enumerate(answers)]
+    reference, fast = engines(on(agent_named("qrc"), BySuite()), spec_of(SUITES["vector"]))
+    reference.begin(first)
+    fast.begin(first)
+    assert len(fast._plan.td.factored) == 2
+    for answer in broken:
+        reference.learn(answer)
+        fast.learn(answer)
+        assert fast.trouble() == trouble_in(reference.state.tally)
+    assert fast.trouble() is not None
+
+
 def test_a_restart_forgets_the_trace(small):
     first, answers = experience(SHAPES[VECTOR], 10)
     engine = engine_of()
@@ -316,6 +331,20 @@ def test_a_damaged_state_is_refused_whole(small, spoil, what):
     with pytest.raises(CheckpointDamaged, match=what):
         engine.restore(spoilt)
     assert same(before, engine.save())
+
+
+def test_a_window_of_another_size_is_not_taken_but_what_is_written_out(small):
+    first, answers = experience(SHAPES[VECTOR], 5)
+    engine = engine_of()
+    engine.begin(first)
+    state = run(engine, answers)
+    for name in ("projection", "h_projection"):
+        state[f"{OWN}{name}/x"] = np.zeros((3, 4), "f")
+    other = engine_of()
+    other.restore(state)
+    got = other.save()
+    for name in written_out(state):
+        np.testing.assert_array_equal(got[name], state[name], err_msg=name)
 
 
 @pytest.mark.long

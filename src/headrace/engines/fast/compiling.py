@@ -22,7 +22,7 @@ from llvmlite import binding
 from numba import njit
 
 ANY_ORDER = {"contract", "reassoc", "nsz"}  # sums in any order; infinities and NaN are kept
-# Only compiled code calls what is not an entry: without what Python would call it by, compiling takes far less time.
+# Only compiled code may call what is not an entry: it lacks what Python would call it by, which takes long to compile.
 INSIDE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 

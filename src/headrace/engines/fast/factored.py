@@ -54,10 +54,10 @@ class Motion:
 
 
 def rows_of_trace(decay: float) -> int:
-    """How many rows a trace that keeps so much of itself at every step is made of; too many where it never ends."""
+    """How many rows a trace that keeps so much of itself at every step has at most; too many where it never ends."""
     if decay >= 1:
         return LONGEST + 1
-    return 1 + floor(log(SMALLEST) / log(decay)) if decay > SMALLEST else 1
+    return 2 + floor(log(SMALLEST) / log(decay)) if decay > SMALLEST else 2  # one more than that, whatever is rounded
 
 
 def pays(weights: Block, decay: float) -> bool:
@@ -171,7 +171,7 @@ class FactoredLayer:
             check_fit(self._old, arrays)
 
     def restore(self, f: np.ndarray, n: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-        """As it was saved; or from what is written out, where another engine saved it."""
+        """As it was saved; or from what is written out, where another engine saved it, or one with another window."""
         if self._held(arrays):
             for entry in (*self._own, *([self._old] if self._old.name in arrays else [])):
                 entry.write(f, n, arrays[entry.name])
@@ -181,7 +181,8 @@ class FactoredLayer:
         self.start(f, n)
 
     def _held(self, arrays: dict[str, np.ndarray]) -> bool:
-        return any(entry.name in arrays for entry in self._own)
+        window = self._own[1]
+        return window.name in arrays and arrays[window.name].shape == window.shape
 
     def _matrix(self, f: np.ndarray, at: int) -> np.ndarray:
         return f[at : at + self._shape[0] * self._shape[1]].reshape(self._shape)

@@ -148,6 +148,12 @@ def outer_dot(f, x, d, other_x, other_d, inputs, outputs):
 
 
 @ordered
+def not_negative(square):
+    """A square that rounding may have left below zero; what is no number stays none."""
+    return 0.0 if square < 0.0 else square
+
+
+@ordered
 def put_row(f, n, count, state, xs, ds, rows, inputs, outputs, step, x, d, taken, kept, size):
     """One more row: so much of it is taken into the weights, so much kept in the trace."""
     k = n[count]
@@ -186,22 +192,23 @@ def factored_move(
     gg, zg, before = outer_dot(f, x, d, x, d, inputs, outputs), 0.0, 0.0
     if kept != ZERO:
         zg, before = kept * along_trace(f, live, state, rows, outputs, d, seen), kept * np.float64(f[state + ZZ]) * kept
-    zz, zg = max(before + 2 * zg + gg, 0.0), zg + gg
+    zz, zg = not_negative(before + 2 * zg + gg), zg + gg
     total = a * a * zz + 2 * a * b * zg + b * b * gg
     if x_value >= 0:
         v, vv = np.float64(f[terms + 2]), outer_dot(f, x_value, d_value, x_value, d_value, inputs, outputs)
         gv = outer_dot(f, x, d, x_value, d_value, inputs, outputs)
         zv = gv if kept == ZERO else gv + kept * along_trace(f, live, state, rows, outputs, d_value, seen_value)
         total += v * (2 * a * zv + 2 * b * gv + v * vv)
-    lost, f[state + WZ] = ZERO, f[state + WZ] if rate >= 0 else ZERO
-    if rate >= 0:
-        lost = f[rate]
+    lost = f[rate] if rate >= 0 else ZERO
+    if rate < 0:
+        f[state + WZ] = ZERO  # which is not kept up
+    else:
         r, ww, wg = np.float64(lost), np.float64(f[state + WW]), long_dot(f, seen + 3 * rows + outputs, d, outputs)
         wz = wg if kept == ZERO else kept * np.float64(f[state + WZ]) + wg
         total += r * (r * ww - 2 * a * wz - 2 * b * wg)
         f[state + WZ] = wz + a * zz + b * zg - r * wz
         f[state + WW] = ww + 2 * (a * wz + b * wg - r * ww) + total
-    s[square] += max(total, 0.0)
+    s[square] += not_negative(total)
     f[state + ZZ] = zz
     fade_and_take(f, live, state, rows, kept, f[terms], lost, np.float32(np.sqrt(zz)))
     taken, size = f[terms] + f[terms + 1], np.float32(np.sqrt(gg))
