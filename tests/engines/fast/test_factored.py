@@ -175,6 +175,7 @@ def test_only_large_layers_whose_trace_is_short_are_kept_as_factors():
     assert len(atari.factored) == 2
     assert not pays(atari.weights.projection, 0.99)
     assert len(StreamPlan(agent_named("qrc+spr+orth"), spec_of(SUITES["atari"])).td.factored) == 1
+    assert len(StreamPlan(agent_named("qrc"), spec_of(SUITES["octax"])).td.factored) == 2
     assert StreamPlan(agent_named("strq"), spec_of(SUITES["atari"])).td.factored == []
     assert StreamPlan(agent_named("qrc"), spec_of(SUITES["minatar"])).td.factored == []
     assert rows_of_trace(0.0) == 2

@@ -34,7 +34,7 @@ from headrace.engines.fast.native import TILE_COLUMNS
 from headrace.engines.fast.networks import ValuePass
 from headrace.errors import CheckpointDamaged
 
-LARGE = 2**20  # weights: as many as this no longer stay in a core's own cache from step to step
+LARGE = 2**18  # weights: with as many as this, two traces and two networks no longer stay in a core's own cache
 LONGEST = 96  # rows of a trace: with more, the window costs what it saves
 EVERY = 32  # steps from one time that rows are added to the weights to the next
 
