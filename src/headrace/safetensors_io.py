@@ -41,13 +41,13 @@ def dumps(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> byte
     little = {name: _little_endian(name, array) for name, array in arrays.items()}
     names = sorted(little, key=lambda name: (-little[name].itemsize, name))
     header: dict[str, Any] = {METADATA: _checked_texts(metadata)} if metadata else {}
-    chunks: list[bytes] = []
+    chunks: list[memoryview] = []  # of the arrays themselves: their bytes are copied once, into the result
     end = 0
     for name in names:
         array = little[name]
         begin, end = end, end + array.nbytes
         header[name] = {"dtype": CODES[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
-        chunks.append(array.tobytes())
+        chunks.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % PREFIX)
     return b"".join([len(text).to_bytes(PREFIX, "little"), text, *chunks])

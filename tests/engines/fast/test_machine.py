@@ -17,8 +17,8 @@ from headrace.engines.fast.memory import Memory, Program
 
 
 def test_every_instruction_gets_its_operands_in_their_order():
-    """`run` hands out a[1], a[2], ... by hand: a slip there would be a silent error."""
-    source = ast.parse(inspect.getsource(machine.run.py_func))
+    """`carry_out` hands out a[1], a[2], ... by hand: a slip there would be a silent error."""
+    source = ast.parse(inspect.getsource(machine.carry_out.py_func))
     calls = {node.func.id: node for node in ast.walk(source) if isinstance(node, ast.Call) and hasattr(node.func, "id")}
     for instruction in machine.INSTRUCTIONS:
         names = list(inspect.signature(instruction.py_func).parameters)

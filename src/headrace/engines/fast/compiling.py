@@ -22,21 +22,23 @@ from llvmlite import binding
 from numba import njit
 
 ANY_ORDER = {"contract", "reassoc", "nsz"}  # sums in any order; infinities and NaN are kept
+# Only compiled code may call what is not an entry: it lacks what Python would call it by, which takes long to compile.
+INSIDE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def ordered(function: Callable[..., Any]) -> Any:
     """Compiled so that every sum is taken in the order written."""
-    return njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    return njit(**INSIDE, fastmath={"contract"})(function)
 
 
 def exact(function: Callable[..., Any]) -> Any:
     """Compiled with every operation rounded as written: for arithmetic that counts on rounding errors."""
-    return njit(nogil=True, error_model="numpy")(function)
+    return njit(**INSIDE)(function)
 
 
 def summing(function: Callable[..., Any]) -> Any:
     """Compiled so that long sums may be taken in several lanes at once."""
-    return njit(nogil=True, error_model="numpy", fastmath=ANY_ORDER)(function)
+    return njit(**INSIDE, fastmath=ANY_ORDER)(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:

@@ -65,7 +65,7 @@ class ReplayTd(DqnTd):
         program.emit(recall, **common, transition=self.recalled, flags=self.flags, uniform=self.draw)
         self.next.encode(program, self.bootstrap_weights, self.recalled + frame.observation_size)
         self.learning.encode(program, self.weights, self.recalled)
-        self.learning.project(program, self.weights)
+        self.layer.through(program, self.learning)
         self.learning.finish(program, self.weights)
         self.frame.encoder.turn(program, self.weights.encoder)
         self._select(program, self.learning, self.weights, self.gradient, self.flags)

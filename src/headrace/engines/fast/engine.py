@@ -95,6 +95,8 @@ class FastEngine:
         start_parameters(self._plan.frame, self._f, self._seed)
         for target in self._plan.targets:
             target.start(self._f)
+        for layer in self._plan.td.factored:
+            layer.start(self._f, self._n)
         self._carry_out(self._plan.begin)
         self._begun = True
         self._work.start()
@@ -146,19 +148,27 @@ class FastEngine:
         return None if at < 0 else (self._plan.watched[which], at)
 
     def save(self) -> dict[str, np.ndarray]:
-        """Everything the stream knows, as named arrays: the same names and shapes as the reference engine's."""
+        """Everything the stream knows, as named arrays: the same names and shapes as the reference engine's, and more
+        where a layer is kept as factors."""
         self._check_begun()
         self._work.wait()
         self._plan.settle(self._f, self._n)
-        return {entry.name: entry.read(self._f, self._n) for entry in self._plan.frame.entries}
+        arrays = {entry.name: entry.read(self._f, self._n) for entry in self._plan.frame.entries}
+        for layer in self._plan.td.factored:
+            arrays.update(layer.save(self._f, self._n))
+        return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         entries = self._plan.frame.entries
         for entry in entries:
             check_fit(entry, arrays)
+        for layer in self._plan.td.factored:
+            layer.check_fit(arrays)
         self._work.wait()
         for entry in entries:
             entry.write(self._f, self._n, arrays[entry.name])
+        for layer in self._plan.td.factored:
+            layer.restore(self._f, self._n, arrays)
         self._plan.put_nothing_off(self._n)
         self._carry_out(self._plan.resume)
         self._begun = True

@@ -80,6 +80,14 @@ class Frame:
                     self.entries.append(Entry(f"stream/agent/{name}/{i}/{key}", at, layer.shapes[key]))
         return block
 
+    def take_over(self, block: Block) -> list[Entry]:
+        """A block's arrays, which somebody else will save and restore from here on."""
+        found = [
+            e for e in self.entries if block.offset <= e.offset < block.offset + block.size and e.dtype is np.float32
+        ]
+        self.entries = [entry for entry in self.entries if entry not in found]
+        return found
+
     def scratch(self, module: str) -> Block:
         """Room for arrays like a module's that are made anew at every step."""
         return self.memory.block(self.layers_of(module))

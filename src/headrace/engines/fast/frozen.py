@@ -13,7 +13,7 @@ from headrace.engines.fast.kernels.rules import choose
 from headrace.engines.fast.kernels.scales import standardise_frozen
 from headrace.engines.fast.machine import carry_out
 from headrace.engines.fast.memory import Program
-from headrace.engines.fast.networks import ValuePass
+from headrace.engines.fast.networks import DenseLayer, ValuePass
 from headrace.engines.fast.starting import key_of
 from headrace.engines.fast.warming import compile_beforehand
 from headrace.envs.base import EnvSpec
@@ -38,7 +38,7 @@ class FrozenPolicy:
         program.emit(standardise_frozen, raw=self._raw, moments=moments, count=count, out=frame.obs, size=size)
         value.encode(program, weights, frame.obs)
         self._encode = program.rows()
-        value.project(program, weights)
+        DenseLayer(weights.projection).through(program, value)
         value.finish(program, weights)
         program.emit(draw, seed=key, step=self._taken, out=draws, count=2)
         program.emit(

@@ -22,6 +22,14 @@ from headrace.engines.fast.kernels.accounts import (
     zero,
 )
 from headrace.engines.fast.kernels.directions import combine
+from headrace.engines.fast.kernels.factors import (
+    factored_back,
+    factored_both_ways,
+    factored_flush,
+    factored_move,
+    factored_through,
+    write_factors,
+)
 from headrace.engines.fast.kernels.flat import (
     decay,
     follow_alone,
@@ -136,6 +144,11 @@ INSTRUCTIONS = (
     outer_products,
     outer_update,
     outer_decay,
+    factored_through,
+    factored_back,
+    factored_both_ways,
+    factored_move,
+    factored_flush,
     combine,
     cosine_loss,
     root,
@@ -201,6 +214,11 @@ INSTRUCTIONS = (
     OUTER_PRODUCTS,
     OUTER_UPDATE,
     OUTER_DECAY,
+    FACTORED_THROUGH,
+    FACTORED_BACK,
+    FACTORED_BOTH_WAYS,
+    FACTORED_MOVE,
+    FACTORED_FLUSH,
     COMBINE,
     COSINE_LOSS,
     ROOT,
@@ -229,10 +247,18 @@ def ticket_came(flags, patience):
     return False
 
 
-@ordered
-def run(rows, f, s, n):
-    """Carries the rows out, one after the other. `SKIP flag count` passes `count` rows over unless the flag is set;
-    between `AWAIT flags patience` and `ANSWER flags` lies what is done for every ticket that is posted."""
+@entry
+def carry_out(rows, f, s, n, checked):
+    """Carries a list out, row by row. Before, the stretches (start, size) that are to be `checked` must all be finite:
+    where one is not, nothing is done and its number returned.
+
+    `SKIP flag count` passes `count` rows over unless the flag is set; between `AWAIT flags patience` and `ANSWER flags`
+    lies what is done for every ticket that is posted. The loop is no function of its own: that would be compiled twice.
+    """
+    for i in range(0, checked.size, 2):
+        if not is_finite(f, checked[i], checked[i + 1]):
+            return i // 2
+    mode = flush_denormals()
     at = 0
     while at < rows.shape[0]:
         a = rows[at]
@@ -242,7 +268,7 @@ def run(rows, f, s, n):
             at += 0 if n[a[1]] != 0 else a[2]
         elif code == AWAIT:
             if not ticket_came(a[1], a[2]):
-                return
+                break
         elif code == ANSWER:
             post(a[1] + 8, peek(a[1]))
             at = 0
@@ -357,6 +383,24 @@ def run(rows, f, s, n):
             )  # fmt: skip
         elif code == OUTER_DECAY:
             outer_decay(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
+        elif code == FACTORED_THROUGH:
+            factored_through(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13])
+        elif code == FACTORED_BACK:
+            factored_back(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13])
+        elif code == FACTORED_BOTH_WAYS:
+            factored_both_ways(
+                f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
+                a[16],
+            )  # fmt: skip
+        elif code == FACTORED_MOVE:
+            factored_move(
+                f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
+                a[16], a[17], a[18],
+            )  # fmt: skip
+        elif code == FACTORED_FLUSH:
+            factored_flush(
+                f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14],
+            )  # fmt: skip
         elif code == COMBINE:
             combine(
                 f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]
@@ -381,19 +425,16 @@ def run(rows, f, s, n):
             count_step(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
         elif code == TALLY:
             tally(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
+    set_mode(mode)
+    return FINE
 
 
 @entry
-def carry_out(rows, f, s, n, checked):
-    """Carries a list out. Before, the stretches (start, size) that are to be `checked` must all be finite: where one
-    is not, nothing is done and its number returned."""
-    for i in range(0, checked.size, 2):
-        if not is_finite(f, checked[i], checked[i + 1]):
-            return i // 2
+def write_out(f, out, factors, lost, xs, ds, live, inputs, outputs, step, packed):
+    """Adds what is kept as outer products to a matrix."""
     mode = flush_denormals()
-    run(rows, f, s, n)
+    write_factors(f, out, factors, lost, xs, ds, live, inputs, outputs, step, packed)
     set_mode(mode)
-    return FINE
 
 
 @entry

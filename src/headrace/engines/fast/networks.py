@@ -13,6 +13,7 @@ from headrace.engines.fast.kernels.layers import (
     column_sums,
     dense,
     dense_back,
+    dense_both_ways,
     fold,
     head,
     head_back,
@@ -244,13 +245,6 @@ class ValuePass:
     def encode(self, program: Program, weights: ValueWeights, obs: int) -> None:
         self.encoder.forward(program, weights.encoder, obs, self.trail, self._known)
 
-    def project(self, program: Program, weights: ValueWeights) -> None:
-        """The latent through the projection."""
-        program.emit(
-            dense, w=weights.projection.offset, x=self.x, y=self.y, count=1, inputs=self.latent + 1,
-            outputs=self.hidden,
-        )  # fmt: skip
-
     def finish(self, program: Program, weights: ValueWeights) -> None:
         """From the projection's result to the values of all actions."""
         program.emit(activate, y=self.y, bias=-1, size=self.hidden, width=self.hidden, scale=self.scale)
@@ -264,11 +258,33 @@ class ValuePass:
         )  # fmt: skip
         program.emit(unactivate, a=self.y, d=self.d, size=self.hidden, width=self.hidden, scale=self.scale)
 
-    def back_to_latent(self, program: Program, weights: ValueWeights) -> None:
-        program.emit(
-            dense_back, w=weights.projection.offset, d=self.d, dx=self.dx, count=1, inputs=self.latent,
-            outputs=self.hidden,
-        )  # fmt: skip
-
     def back_to_image(self, program: Program, weights: ValueWeights, gradient: Block) -> None:
         self.encoder.backward(program, weights.encoder, self.trail, self.dx, gradient)
+
+
+class DenseLayer:
+    """The projection of a value network, all of whose weights are in their place."""
+
+    def __init__(self, weights: Block) -> None:
+        self.weights = weights
+        self.inputs, self.outputs = weights.layers[0].shapes["w"]
+
+    def through(self, program: Program, value: ValuePass) -> None:
+        """The latent of an evaluation through the projection."""
+        program.emit(
+            dense, w=self.weights.offset, x=value.x, y=value.y, count=1, inputs=self.inputs + 1, outputs=self.outputs
+        )
+
+    def back(self, program: Program, value: ValuePass) -> None:
+        """The gradient of an evaluation back to its latent."""
+        program.emit(
+            dense_back, w=self.weights.offset, d=value.d, dx=value.dx, count=1, inputs=self.inputs,
+            outputs=self.outputs,
+        )  # fmt: skip
+
+    def both_ways(self, program: Program, there: ValuePass, back: ValuePass) -> None:
+        """One evaluation's latent through the projection and another's gradient back, in one pass."""
+        program.emit(
+            dense_both_ways, w=self.weights.offset, x=there.x, y=there.y, d=back.d, dx=back.dx, inputs=self.inputs,
+            outputs=self.outputs,
+        )  # fmt: skip

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.agents import Qrc
+from headrace.engines.fast.factored import EVERY, FactoredLayer, Motion, pays
 from headrace.engines.fast.frame import Entry, Frame
 from headrace.engines.fast.kernels.accounts import copy, root
 from headrace.engines.fast.kernels.flat import decay
 from headrace.engines.fast.kernels.outers import outer_decay
 from headrace.engines.fast.kernels.rules import keep_trace, qrc_terms
 from headrace.engines.fast.memory import Program
-from headrace.engines.fast.networks import Rows, ValuePass
+from headrace.engines.fast.networks import DenseLayer, Rows, ValuePass
 from headrace.engines.fast.td import VALUE_MODULES, Gradient, Td
-from headrace.engines.fast.updates import at
+from headrace.engines.fast.updates import at, learns_from_td_alone
 
 
 class QrcTd(Td):
@@ -36,6 +37,12 @@ class QrcTd(Td):
         self.h_lr, self.regularizer = memory.real(rule.lr * rule.h_lr_scale), memory.real(rule.regularizer)
         self.h_terms, self.h_decay, self.h_square = memory.real(0.0, 0.0, 0.0), memory.real(0.0), memory.sum()
         self.decay = memory.real(rule.gamma * rule.lamda)
+        keep = rule.gamma * rule.lamda
+        if learns_from_td_alone(frame.agent) and self.target.is_online and pays(self.weights.projection, keep):
+            self.layer = FactoredLayer(frame, "projection", self.traces["projection"], keep, 2, 0)
+        self.h_layer: DenseLayer | FactoredLayer = DenseLayer(self.h_weights.projection)
+        if pays(self.h_weights.projection, keep):
+            self.h_layer = FactoredLayer(frame, "h_projection", self.h_traces["projection"], keep, 1, EVERY // 2)
         self.factor = memory.real(rule.lr / (1 - rule.gamma * rule.lamda) if rule.gamma * rule.lamda < 1 else np.inf)
 
     def begin_gradient(self, program: Program) -> None:
@@ -45,7 +52,7 @@ class QrcTd(Td):
         self.frame.encoder.turn(program, self.h_weights.encoder)
         self.h.finish(program, self.h_weights)
         self._select(program, self.h, self.h_weights, self.h_gradient, self.frame.action)
-        self.h.back_to_latent(program, self.h_weights)
+        self.h_layer.back(program, self.h)
         self.h.back_to_image(program, self.h_weights, self.h_gradient.encoder)
 
     def _choose_terms(self, program: Program) -> None:
@@ -69,11 +76,14 @@ class QrcTd(Td):
     def forget(self, program: Program) -> None:
         self._cut(program)
 
+    @property
+    def factored(self) -> list[FactoredLayer]:
+        return [layer for layer in (self.layer, self.h_layer) if isinstance(layer, FactoredLayer)]
+
     def clear_traces(self, f: np.ndarray) -> None:
         super().clear_traces(f)
         f[self.h_trace] = 0
-        for trace in self.h_traces.values():
-            f[trace.offset : trace.offset + trace.size] = 0
+        self._clear(f, self.h_traces, self.h_layer)
 
     def move_beside(self, program: Program) -> None:
         """Encoder and head of h."""
@@ -87,6 +97,13 @@ class QrcTd(Td):
         sizes = self.frame.sizes
         program.emit(copy, source=self.h.x, out=self.h_gradient.x, size=sizes.latent)
         self.h.encode(program, self.h_weights, obs)
+        if isinstance(self.h_layer, FactoredLayer):
+            motion = Motion(
+                self.keep, self.h_terms, self.h_square, self.h_gradient.x, self.h_gradient.d, rate=self.h_decay
+            )
+            self.h_layer.move(program, motion, self.h, None)
+            self.h_layer.through(program, self.h)
+            return
         program.emit(
             outer_decay, inputs=sizes.latent + 1, outputs=sizes.hidden, w=self.h_weights.projection.offset,
             z=at(self.h_traces["projection"]), keep=self.keep, x=self.h_gradient.x, d=self.h_gradient.d,
@@ -95,7 +112,7 @@ class QrcTd(Td):
 
     def see_first(self, program: Program, obs: int) -> None:
         self.h.encode(program, self.h_weights, obs)
-        self.h.project(program, self.h_weights)
+        self.h_layer.through(program, self.h)
 
     def account(self, program: Program, values: dict[str, int]) -> None:
         super().account(program, values)

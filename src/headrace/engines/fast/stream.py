@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from headrace.agents import Agent, Auxiliary
+from headrace.engines.fast.factored import FactoredLayer
 from headrace.engines.fast.frame import Entry, frame_of
 from headrace.engines.fast.kernels.accounts import clear, copy, count_step, root, tally
 from headrace.engines.fast.kernels.layers import dense, dense_back
@@ -19,7 +20,17 @@ from headrace.engines.fast.networks import Rows
 from headrace.engines.fast.rules import td_of
 from headrace.engines.fast.spr import VIEW_DRAWS, SprPlan
 from headrace.engines.fast.targets import Target
-from headrace.engines.fast.updates import AUX_ALONE, SHARED, TD_ALONE, Flat, FlatModule, Outer, OuterModule, Rule
+from headrace.engines.fast.updates import (
+    AUX_ALONE,
+    SHARED,
+    TD_ALONE,
+    FactoredModule,
+    Flat,
+    FlatModule,
+    Outer,
+    OuterModule,
+    Rule,
+)
 from headrace.envs.base import EnvSpec
 
 # In the order in which one becomes infinite through another; `overshoot` only describes a step and may be infinite.
@@ -107,13 +118,7 @@ class StreamPlan:
             ),
             FlatModule(self.rule, "head", TD_ALONE, td.traces.get("head"), Flat(q.head, v.head if v else None)),
         ]  # fmt: skip
-        self.projection = OuterModule(
-            self.rule, "projection", SHARED if in_q else TD_ALONE, td.traces.get("projection"),
-            Outer(
-                (q.x, q.d), (v.x, v.d) if v else (NONE, NONE), guesses if in_q else (NONE, NONE),
-                aux.horizon if aux and in_q else 0,
-            ),
-        )  # fmt: skip
+        self.projection = self._projection(in_q, guesses)
         self.beside: list[OuterModule] = []
         if aux:
             self.flat.append(FlatModule(self.rule, "dynamics", AUX_ALONE, None, Flat(aux=aux.dynamics_gradient)))
@@ -122,6 +127,18 @@ class StreamPlan:
             if not in_q:
                 own = Outer(aux=guesses, count=aux.horizon)
                 self.beside.append(OuterModule(self.rule, aux.name, AUX_ALONE, None, own))
+
+    def _projection(self, in_q: bool, guesses: tuple[int, int]) -> OuterModule | FactoredModule:
+        td, aux, q, v = self.td, self.aux, self.td.gradient, self.td.value_gradient()
+        if isinstance(td.layer, FactoredLayer):
+            return FactoredModule(self.rule, td.layer, td.acting, td.next, q.x)
+        return OuterModule(
+            self.rule, "projection", SHARED if in_q else TD_ALONE, td.traces.get("projection"),
+            Outer(
+                (q.x, q.d), (v.x, v.d) if v else (NONE, NONE), guesses if in_q else (NONE, NONE),
+                aux.horizon if aux and in_q else 0,
+            ),
+        )  # fmt: skip
 
     def _place_stream(self) -> None:
         frame, memory = self.frame, self.frame.memory
@@ -231,7 +248,7 @@ class StreamPlan:
         """Latents through their projections; those that share one go together."""
         frame, bootstrap = self.frame, self.td.bootstrap_weights.projection
         if not self.aux:
-            return self._together(program, [bootstrap])
+            return self.td.project(program)
         horizon, name = self.aux.horizon, self.aux.name
         guess, truth = frame.params[name], self.aux.target.blocks[name]
         with program.only_if(frame.active):
@@ -252,7 +269,7 @@ class StreamPlan:
                 self._project(program)
                 td.pass_back(program)
         with program.only_if(frame.resting):
-            td.look_ahead_and_back(program, self._rows)
+            td.look_ahead_and_back(program)
 
     def _together(self, program: Program, projections: list[Block]) -> None:
         sizes, k = self.frame.sizes, 0
@@ -263,10 +280,10 @@ class StreamPlan:
 
     def _project_back(self, program: Program) -> None:
         frame = self.frame
+        if not self.aux:
+            return self.td.project_back(program)
         first = 0 if self.td.differentiates_bootstrap else 1
         own = [self.td.weights.projection] * (1 - first)
-        if not self.aux:
-            return self._back_together(program, own, first)
         guesses = [frame.params[self.aux.name]] * self.aux.horizon
         with program.only_if(frame.active):
             self._back_together(program, own + guesses, first)
@@ -351,7 +368,7 @@ class StreamPlan:
         """Values at the present observation, from parameters that did not just move."""
         td, obs = self.td, self.frame.obs
         td.acting.encode(program, td.weights, obs)
-        td.acting.project(program, td.weights)
+        td.layer.through(program, td.acting)
         td.see_first(program, obs)
         td.acting.finish(program, td.weights)
         self._draw(program)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.agents import Dqn, Qrc, StreamQ
+from headrace.engines.fast.factored import FactoredLayer
 from headrace.engines.fast.frame import Frame
 from headrace.engines.fast.kernels.accounts import copy, overshoot, root, size_of
 from headrace.engines.fast.kernels.flat import squared_norm
-from headrace.engines.fast.kernels.layers import dense_both_ways
 from headrace.engines.fast.kernels.outers import outer_squared_norm
 from headrace.engines.fast.kernels.rules import (
     cut_trace,
@@ -24,7 +24,7 @@ from headrace.engines.fast.kernels.rules import (
     td_error,
 )
 from headrace.engines.fast.memory import Block, Program
-from headrace.engines.fast.networks import Rows, ValuePass, ValueWeights
+from headrace.engines.fast.networks import DenseLayer, Rows, ValuePass, ValueWeights
 from headrace.engines.fast.targets import Target
 
 VALUE_MODULES = ("encoder", "projection", "head")
@@ -53,6 +53,7 @@ class Td:
         self.weights = frame.value_weights()
         self.target = Target(frame, rule.target, VALUE_MODULES, "td/target")
         self.bootstrap_weights = ValueWeights(*(self.target.blocks[name] for name in VALUE_MODULES))
+        self.layer: DenseLayer | FactoredLayer = DenseLayer(self.weights.projection)
         self.acting = ValuePass(frame.encoder, frame.sizes, memory)
         self.learning = self.acting
         self.next = ValuePass(frame.encoder, frame.sizes, memory, rows)
@@ -84,7 +85,7 @@ class Td:
 
     def pass_back(self, program: Program) -> None:
         """Back through the projection."""
-        self.learning.back_to_latent(program, self.weights)
+        self.layer.back(program, self.learning)
 
     def end_gradient(self, program: Program) -> None:
         """Through the encoder, and what is to be known of the whole gradient."""
@@ -114,13 +115,14 @@ class Td:
         """The latent of s'; its way through the projection is shared with others'."""
         self.next.encode(program, self.bootstrap_weights, self.frame.next_obs)
 
-    def look_ahead_and_back(self, program: Program, following: Rows) -> None:
+    def project(self, program: Program) -> None:
+        """That latent through the projection that the bootstrap reads, alone."""
+        layer = self.layer if self.target.is_online else DenseLayer(self.bootstrap_weights.projection)
+        layer.through(program, self.next)
+
+    def look_ahead_and_back(self, program: Program) -> None:
         """The latent of s' through the projection and the gradient of Q(s, a) back, in one pass where both share it."""
-        sizes, learning, weights = self.frame.sizes, self.learning, self.weights.projection
-        program.emit(
-            dense_both_ways, w=weights.offset, x=following.x, y=following.y, d=learning.d, dx=learning.dx,
-            inputs=sizes.latent, outputs=sizes.hidden,
-        )  # fmt: skip
+        self.layer.both_ways(program, self.next, self.learning)
 
     def err(self, program: Program) -> None:
         """The TD error, and how far to go along each direction."""
@@ -148,15 +150,34 @@ class Td:
     def back_from_bootstrap(self, program: Program) -> None:
         """From max Q(s') to the projection, where its gradient counts."""
 
+    def project_back(self, program: Program) -> None:
+        """That gradient back through the projection, alone."""
+        if self.differentiates_bootstrap:
+            self.layer.back(program, self.next)
+
     def back_to_next_image(self, program: Program) -> None:
         """On to the encoder, once the projection has been gone back through."""
 
     def value_gradient(self) -> Gradient | None:
         return None
 
+    @property
+    def factored(self) -> list[FactoredLayer]:
+        """Layers that are kept as factors."""
+        return []
+
     def clear_traces(self, f: np.ndarray) -> None:
         """Forgets traces that were cut."""
-        for trace in self.traces.values():
+        self._clear(f, self.traces, self.layer)
+
+    @staticmethod
+    def _clear(f: np.ndarray, traces: dict[str, Block], layer: DenseLayer | FactoredLayer) -> None:
+        written_out = [trace for name, trace in traces.items() if name != "projection"]
+        if isinstance(layer, FactoredLayer):
+            layer.forget(f)
+        elif "projection" in traces:
+            written_out.append(traces["projection"])
+        for trace in written_out:
             f[trace.offset : trace.offset + trace.size] = 0
 
     def forget(self, program: Program) -> None:

@@ -23,6 +23,7 @@ from headrace.agents import (
     Sum,
     Unfiltered,
 )
+from headrace.engines.fast.factored import FactoredLayer, Motion
 from headrace.engines.fast.frame import Frame
 from headrace.engines.fast.kernels.directions import (
     AS_THEY_ARE,
@@ -53,6 +54,7 @@ from headrace.engines.fast.kernels.directions import (
 from headrace.engines.fast.kernels.flat import follow_alone, follow_trace, products, update
 from headrace.engines.fast.kernels.outers import outer_products, outer_squared_norm, outer_update
 from headrace.engines.fast.memory import NONE, Block, Program
+from headrace.engines.fast.networks import ValuePass
 
 HISTORIES: dict[type, int] = {Raw: RAW, Projected: PROJECTED, RawCurrent: RAW_CURRENT}
 
@@ -286,6 +288,29 @@ class OuterModule(Module):
             "keep": rule.keep, "x": g.q[0], "d": g.q[1], "x_value": g.value[0], "d_value": g.value[1],
             "terms": rule.terms, "x_aux": g.aux[0], "d_aux": g.aux[1], "count": g.count, "rows": self._rows,
         }  # fmt: skip
+
+
+class FactoredModule:
+    """A projection that learns from the RL update alone, and is kept as factors."""
+
+    def __init__(self, rule: Rule, layer: FactoredLayer, acting: ValuePass, following: ValuePass, x: int) -> None:
+        """`x` is where the latent is kept that the gradient belongs to."""
+        self._layer, self._acting, self._following = layer, acting, following
+        self._motion = Motion(
+            rule.keep, rule.terms, rule.td_square, x, acting.d, x_value=following.x, d_value=following.d
+        )
+
+    def weigh(self, program: Program) -> None:
+        """The update is taken as it is."""
+
+    def move(self, program: Program, x_next: int, y: int) -> None:
+        self._layer.move(program, self._motion, self._acting, self._following)
+        self._layer.through(program, self._acting)
+
+
+def learns_from_td_alone(agent: Agent) -> bool:
+    """Whether the Q network's projection moves by the RL update as it is, and by nothing else."""
+    return not isinstance(agent.aux, Auxiliary) and isinstance(agent.td_filter, Unfiltered)
 
 
 def at(block: Block | None) -> int:

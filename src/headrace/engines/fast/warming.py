@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from headrace.engines.fast.compiling import cache_folder
-from headrace.engines.fast.machine import WIDTH, ask, await_answer, carry_out, fill_uniform, hashed
+from headrace.engines.fast.machine import WIDTH, ask, await_answer, carry_out, fill_uniform, hashed, write_out
 from headrace.engines.fast.memory import Memory
 
 MARK = "complete"  # a file beside compiled code that says that all of it is there
@@ -33,6 +33,7 @@ def compile_all() -> None:
     await_answer(flags)
     ask(flags, -1)
     fill_uniform(*hashed(0, 0, 0, 0), f)
+    write_out(f, f, 0, np.float32(0), *[0] * 7)
 
 
 if __name__ == "__main__":

@@ -270,13 +270,18 @@ def dense(f, w, x, y, count, inputs, outputs):
     if count > 1 and outputs % TILE_COLUMNS == 0:
         dense_together(f, w, x, y, count, inputs, outputs)
         return
-    at, whole = f.ctypes.data, inputs - inputs % 4
     for k in range(count):
-        values, result = at + 4 * (x + k * inputs), at + 4 * (y + k * outputs)
-        for i in range(0, whole, 4):
-            through_4(at + 4 * (w + i * outputs), values + 4 * i, result, outputs)
-        for i in range(whole, inputs):
-            through_1(at + 4 * (w + i * outputs), values + 4 * i, result, outputs)
+        go_through(f, w, outputs, x + k * inputs, y + k * outputs, inputs, outputs)
+
+
+@ordered
+def go_through(f, w, step, x, y, inputs, outputs):
+    """y <- y + x w; the rows of w are `step` apart."""
+    at, whole = f.ctypes.data, inputs - inputs % 4
+    for i in range(0, whole, 4):
+        through_4(at + 4 * (w + i * step), step, at + 4 * (x + i), at + 4 * y, outputs)
+    for i in range(whole, inputs):
+        through_1(at + 4 * (w + i * step), step, at + 4 * (x + i), at + 4 * y, outputs)
 
 
 @ordered
@@ -301,11 +306,11 @@ def dense_back(f, w, d, dx, count, inputs, outputs):
         while k < count:
             slopes, to, left = at + 4 * (d + k * outputs), at + 4 * (dx + k * inputs + i), count - k
             if left >= 3:
-                back_3(weights, slopes, to, inputs, outputs)
+                back_3(weights, outputs, slopes, to, inputs, outputs)
             elif left == 2:
-                back_2(weights, slopes, to, inputs, outputs)
+                back_2(weights, outputs, slopes, to, inputs, outputs)
             else:
-                back_1(weights, slopes, to, inputs, outputs)
+                back_1(weights, outputs, slopes, to, inputs, outputs)
             k += min(3, left)
     for i in range(whole, inputs):
         for k in range(count):
@@ -316,14 +321,31 @@ def dense_back(f, w, d, dx, count, inputs, outputs):
 def dense_both_ways(f, w, x, y, d, dx, inputs, outputs):
     """One row forwards through a layer and another's gradient back, in one pass: as `dense` and `dense_back`."""
     fill(part(f, y, outputs), ZERO)
+    go_both_ways(f, w, outputs, x, y, d, dx, inputs, outputs)
+    at = f.ctypes.data
+    through_1(at + 4 * (w + inputs * outputs), outputs, at + 4 * (x + inputs), at + 4 * y, outputs)  # the bias
+
+
+@ordered
+def go_both_ways(f, w, step, x, y, d, dx, inputs, outputs):
+    """y <- y + x w and dx <- w . d, the rows of w being `step` apart: as `go_through` and `go_back`."""
     at, whole = f.ctypes.data, inputs - inputs % 4
     result, slopes = at + 4 * y, at + 4 * d
     for i in range(0, whole, 4):
-        both_ways_4(at + 4 * (w + i * outputs), at + 4 * (x + i), result, slopes, at + 4 * (dx + i), outputs)
-    for i in range(whole, inputs + 1):  # the bias among them, which nothing goes back through
-        through_1(at + 4 * (w + i * outputs), at + 4 * (x + i), result, outputs)
+        both_ways_4(at + 4 * (w + i * step), step, at + 4 * (x + i), result, slopes, at + 4 * (dx + i), outputs)
     for i in range(whole, inputs):
-        f[dx + i] = inner(at + 4 * (w + i * outputs), slopes, outputs)
+        through_1(at + 4 * (w + i * step), step, at + 4 * (x + i), result, outputs)
+        f[dx + i] = inner(at + 4 * (w + i * step), slopes, outputs)
+
+
+@ordered
+def go_back(f, w, step, d, dx, inputs, outputs):
+    """dx <- w . d, the rows of w being `step` apart."""
+    at, whole = f.ctypes.data, inputs - inputs % 4
+    for i in range(0, whole, 4):
+        back_1(at + 4 * (w + i * step), step, at + 4 * d, at + 4 * (dx + i), inputs, outputs)
+    for i in range(whole, inputs):
+        f[dx + i] = inner(at + 4 * (w + i * step), at + 4 * d, outputs)
 
 
 @ordered

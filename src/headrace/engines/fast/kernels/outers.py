@@ -219,7 +219,7 @@ def outer_update(
         if learns:
             move_by_aux(f, k, at, w + row, c + row if c >= 0 else c, outputs, x_aux + i, inputs, d_aux, count, rows)
         if y >= 0 and i % 4 == 3:
-            through_4(weights - 12 * outputs, at + 4 * (x_next + i - 3), at + 4 * y, outputs)
+            through_4(weights - 12 * outputs, outputs, at + 4 * (x_next + i - 3), at + 4 * y, outputs)
     if y >= 0:
         last_rows_through(f, w, x_next, y, inputs, outputs)
     s[square] += total * a * a if way == ALONG_TRACE else total
@@ -230,7 +230,7 @@ def last_rows_through(f, w, x, y, inputs, outputs):
     """Those that are left over where rows go by in fours."""
     at = f.ctypes.data
     for i in range(inputs - inputs % 4, inputs):
-        through_1(at + 4 * (w + i * outputs), at + 4 * (x + i), at + 4 * y, outputs)
+        through_1(at + 4 * (w + i * outputs), outputs, at + 4 * (x + i), at + 4 * y, outputs)
 
 
 @ordered
@@ -290,6 +290,6 @@ def outer_decay(f, s, inputs, outputs, w, z, keep, x, d, terms, rate, square, x_
             weights, trace, own, slopes, 0, 0, outputs, kept, f[terms], f[terms + 1], f[rate], ONE
         )
         if i % 4 == 3:
-            through_4(weights - 12 * outputs, at + 4 * (x_next + i - 3), at + 4 * y, outputs)
+            through_4(weights - 12 * outputs, outputs, at + 4 * (x_next + i - 3), at + 4 * y, outputs)
     last_rows_through(f, w, x_next, y, inputs, outputs)
     s[square] += total

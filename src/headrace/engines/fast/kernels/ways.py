@@ -14,18 +14,18 @@ from headrace.engines.fast.native import LANES, intrinsic, number
 
 
 def _through(rows: int) -> Any:
-    """An instruction: y <- y + x w for some rows."""
+    """An instruction: y <- y + x w for some rows, `step` apart."""
 
-    def through(typing: Any, w, x, y, size):
-        return NOTHING(*[ADDRESS] * 4), generate
+    def through(typing: Any, w, step, x, y, size):
+        return NOTHING(*[ADDRESS] * 5), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        w, x, y, size = args
+        w, step, x, y, size = args
         making = Pass(builder)
-        places = [making.row(w, r, size) for r in range(rows)]
+        places = [making.row(w, r, step) for r in range(rows)]
         inputs = [making.read(making.row(x, r, EACH)) for r in range(rows)]
 
-        following = builder.mul(number(rows), size)
+        following = builder.mul(number(rows), step)
 
         def body(lanes: Lanes, j: Any) -> None:
             result = lanes.load(y, j)
@@ -44,19 +44,19 @@ through_4, through_1 = map(_through, (4, 1))
 
 
 def _back(columns: int) -> Any:
-    """An instruction: dx_k <- w . d_k for four rows and some rows of slopes."""
+    """An instruction: dx_k <- w . d_k for four rows, `step` apart, and some rows of slopes."""
 
-    def back(typing: Any, w, d, dx, dx_step, size):
-        return NOTHING(*[ADDRESS] * 5), generate
+    def back(typing: Any, w, step, d, dx, dx_step, size):
+        return NOTHING(*[ADDRESS] * 6), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        w, d, dx, dx_step, size = args
+        w, step, d, dx, dx_step, size = args
         making = Pass(builder, at_once=1 if columns > 1 else LINE)
-        places = [making.row(w, r, size) for r in range(4)]
+        places = [making.row(w, r, step) for r in range(4)]
         slopes = [making.row(d, k, size) for k in range(columns)]
         sums = [[Sum(making) for _ in places] for _ in slopes]
 
-        following = builder.mul(number(4), size)
+        following = builder.mul(number(4), step)
 
         def body(lanes: Lanes, j: Any) -> None:
             rows = [lanes.load(place, j) for place in places]
@@ -79,15 +79,15 @@ back_3, back_2, back_1 = map(_back, (3, 2, 1))
 
 
 @intrinsic
-def both_ways_4(typing: Any, w, x, y, d, dx, size):
+def both_ways_4(typing: Any, w, step, x, y, d, dx, size):
     """y <- y + x w and dx <- w . d for four rows: as `through_4` and `back_1`, to the bit."""
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        w, x, y, d, dx, size = args
+        w, step, x, y, d, dx, size = args
         making = Pass(builder)
-        places = [making.row(w, r, size) for r in range(4)]
+        places = [making.row(w, r, step) for r in range(4)]
         inputs = [making.read(making.row(x, r, EACH)) for r in range(4)]
-        sums, following = [Sum(making) for _ in places], builder.mul(number(4), size)
+        sums, following = [Sum(making) for _ in places], builder.mul(number(4), step)
 
         def body(lanes: Lanes, j: Any) -> None:
             result, slope = lanes.load(y, j), lanes.load(d, j)
@@ -102,7 +102,7 @@ def both_ways_4(typing: Any, w, x, y, d, dx, size):
         four_totals(making, sums, dx)
         return context.get_dummy_value()
 
-    return NOTHING(*[ADDRESS] * 6), generate
+    return NOTHING(*[ADDRESS] * 7), generate
 
 
 @intrinsic
