@@ -18,6 +18,7 @@ import numpy as np
 from headrace.agents import VARIANTS
 from headrace.engines.reference.compiled import BUFFER, CompiledStream
 from headrace.engines.reference.fleet import Fleet
+from headrace.run import Run
 from headrace.sweep import grid
 
 THREE = ("breakout", "freeway", "space_invaders")
@@ -51,8 +52,8 @@ def check(variant: str, games: tuple[str, ...]) -> bool:
     return good
 
 
-def _game(run: object) -> str:
-    return run.env.name.partition("/")[2]  # type: ignore[attr-defined]
+def _game(run: Run) -> str:
+    return run.env.name.partition("/")[2]
 
 
 def main() -> int:
