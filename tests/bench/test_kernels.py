@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from headrace.bench.kernels import compiled_operations, count_kernels
+from headrace.bench.kernels import Loop, compiled_loop, count_kernels
 
 TEXT = """HloModule jit_f
 
@@ -30,28 +30,55 @@ TEXT = """HloModule jit_f
 }
 
 ENTRY %main (a: f32[4]) -> f32[4] {
-  %w = (s32[], f32[4]{0}) while(%init), condition=%cond, body=%region_0.1
+  %w = (s32[], f32[4]{0}) while(%init), condition=%cond, body=%region_0.1, backend_config={"known_trip_count":{"n":"500"}}
   %v = (s32[], f32[4]{0}) while(%init), condition=%cond, body=%inner_body
 }
 """
 
 
-def test_operations_of_the_loop_are_counted_by_kind() -> None:
-    assert compiled_operations(TEXT) == {"fusion": 2, "copy": 1, "custom-call": 1}
+def test_operations_of_the_largest_loop_are_counted_by_kind() -> None:
+    assert compiled_loop(TEXT) == Loop({"fusion": 2, "copy": 1, "custom-call": 1}, 500)
 
 
 def test_a_program_without_a_loop_has_none() -> None:
-    assert compiled_operations("HloModule m\n\nENTRY %main (a: f32[4]) -> f32[4] {\n  %b = f32[4] copy(%a)\n}\n") == {}
+    text = "HloModule m\n\nENTRY %main (a: f32[4]) -> f32[4] {\n  %b = f32[4] copy(%a)\n}\n"
+    assert compiled_loop(text) == Loop({}, None)
 
 
 def test_it_reads_what_this_version_of_jax_prints() -> None:
     def loop(x: jax.Array, w: jax.Array) -> jax.Array:
         return jax.lax.fori_loop(0, 10, lambda i, x: jnp.tanh(x @ w), x)
 
-    text = jax.jit(loop).lower(jnp.ones((8, 8)), jnp.ones((8, 8))).compile().as_text()
-    assert sum(compiled_operations(text).values()) >= 2  # a product and a tanh
+    found = compiled_loop(jax.jit(loop).lower(jnp.ones((8, 8)), jnp.ones((8, 8))).compile().as_text())
+    assert sum(found.operations.values()) >= 2  # a product and a tanh
+    assert found.passes == 10
 
 
 def test_on_a_cpu_kernels_are_not_counted() -> None:
     assert jax.default_backend() == "cpu"
-    assert count_kernels(None, 10, {}) == (None, None, "not counted, because this is a CPU")
+    assert count_kernels(None, 10, Loop({}, None)) == (None, None, "not counted, because this is a CPU")
+
+
+class Seen:
+    """A fleet on a device whose profiler has seen these events."""
+
+    def __init__(self, monkeypatch, events) -> None:
+        monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+        monkeypatch.setattr("headrace.bench.kernels._device_events", lambda folder: iter(events))
+
+    def run(self, steps: int) -> Seen:
+        return self
+
+    def episodes(self) -> list[None]:
+        return []
+
+
+def test_a_profiler_that_sees_every_kernel_is_believed(monkeypatch) -> None:
+    fleet = Seen(monkeypatch, ["fusion_1"] * 30 + ["MemcpyD2D"] * 10)
+    assert count_kernels(fleet, 10, Loop({"fusion": 7}, 10)) == (3.0, 1.0, "by the profiler")
+
+
+def test_a_loop_that_runs_as_one_graph_is_counted_in_the_program(monkeypatch) -> None:
+    """The profiler sees the graph's start alone; the compiler has made two steps one pass."""
+    found = count_kernels(Seen(monkeypatch, ["loop"]), 1000, Loop({"fusion": 246, "custom-call": 36, "copy": 2}, 500))
+    assert found == (141.0, 1.0, "in the compiled loop, which the device runs as one graph")

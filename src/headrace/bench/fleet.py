@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from headrace.agents import agent_named
 from headrace.bench.cost import Cost, cost_of
-from headrace.bench.kernels import compiled_operations, count_kernels, program_text
+from headrace.bench.kernels import compiled_loop, count_kernels, program_text
 from headrace.bench.peaks import operand_bytes
 from headrace.engines.reference.fleet import Block, Fleet
 from headrace.envs.registry import environment, names
@@ -57,8 +57,8 @@ def _measured(fleet: Fleet, costs: Sequence[Cost], seconds: float) -> dict[str, 
     first = _read(fleet.run(block)) - began - begin_s
     times = _repeated(fleet, block, seconds)
     step_s = statistics.median(times) / block
-    operations = compiled_operations(program_text(fleet, block))
-    kernels = count_kernels(fleet, block, operations)
+    loop = compiled_loop(program_text(fleet, block))
+    kernels = count_kernels(fleet, block, loop)
     state = sum(cost.state_bytes for cost in costs)
     moved = state + sum(product.times * operand_bytes(product) for cost in costs for product in cost.products)
     copy = copy_bandwidth(COPIED.get(jax.default_backend(), LARGE))
@@ -71,7 +71,8 @@ def _measured(fleet: Fleet, costs: Sequence[Cost], seconds: float) -> dict[str, 
         "kernels_per_step": kernels.per_step,
         "copies_per_step": kernels.copies_per_step,
         "kernels_from": kernels.source,
-        "loop_operations": operations,
+        "loop_operations": loop.operations,
+        "loop_passes": loop.passes,
         "gflops": sum(cost.operations for cost in costs) / step_s / 1e9,
         "state_mb_per_step": state / 1e6,
         "moved_mb_per_step": moved / 1e6,

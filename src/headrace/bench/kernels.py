@@ -20,19 +20,36 @@ class Kernels(NamedTuple):
     source: str
 
 
-def count_kernels(fleet: Any, steps: int, operations: dict[str, int]) -> Kernels:
-    """Counted while the fleet takes so many steps, by the profiler; where it sees nothing, the loop's operations."""
+class Loop(NamedTuple):
+    """The largest loop of a compiled program."""
+
+    operations: dict[str, int]  # that can start a kernel, in one pass, by kind, the most frequent first
+    passes: int | None  # where the compiler knows
+
+
+def count_kernels(fleet: Any, steps: int, loop: Loop) -> Kernels:
+    """Counted while the fleet takes so many steps, by the profiler.
+
+    Where it sees less than a kernel a step, the device runs the whole loop as one graph: then by the loop's operations.
+    """
     if jax.default_backend() == "cpu":
         return Kernels(None, None, "not counted, because this is a CPU")
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             fleet.run(steps).episodes()  # waits for the device
         found = list(_device_events(Path(folder)))
-    if not found:
-        copies = operations.get("copy", 0)
-        return Kernels(sum(operations.values()) - copies, copies, "in the compiled loop, the profiler saw nothing")
     copies = sum(name.lower().startswith(("memcpy", "memset")) for name in found)
+    if len(found) - copies < steps:
+        return _in_the_loop(steps, loop)
     return Kernels((len(found) - copies) / steps, copies / steps, "by the profiler")
+
+
+def _in_the_loop(steps: int, loop: Loop) -> Kernels:
+    """A pass of a loop that the compiler has unrolled is several steps."""
+    per_pass = steps / loop.passes if loop.passes else 1.0
+    copies = loop.operations.get("copy", 0)
+    kernels = sum(loop.operations.values()) - copies
+    return Kernels(kernels / per_pass, copies / per_pass, "in the compiled loop, which the device runs as one graph")
 
 
 def _device_events(folder: Path) -> Iterator[str]:
@@ -45,16 +62,21 @@ def _device_events(folder: Path) -> Iterator[str]:
                         yield from (event.name for event in line.events)
 
 
-def compiled_operations(text: str) -> dict[str, int]:
-    """Operations in the largest loop of an optimised program that can start a kernel, by kind, the most frequent first.
+def compiled_loop(text: str) -> Loop:
+    """From the text of an optimised program."""
+    loops = {name: line for line in re.findall(r"^.* while\(.*$", text, re.MULTILINE) for name in _bodies(line)}
+    computations = {name: body for name, body in _computations(text) if name in loops}
+    if not computations:
+        return Loop({}, None)
+    largest = max(computations, key=lambda name: len(computations[name]))
+    kinds = Counter(re.findall(r"^\s+(?:ROOT )?%?[\w.-]+ = .*? ([a-z][\w-]*)\(", computations[largest], re.MULTILINE))
+    passes = re.search(r"known_trip_count\W+n\W+(\d+)", loops[largest])
+    operations = {kind: n for kind, n in kinds.most_common() if kind not in NO_KERNEL}
+    return Loop(operations, int(passes[1]) if passes else None)
 
-    A compiler that unrolls the loop leaves those of several steps there.
-    """
-    bodies = re.findall(r"body=%?([\w.-]+)", text)
-    computations = {name: body for name, body in _computations(text) if name in bodies}
-    largest = max(computations.values(), key=len, default="")
-    kinds = Counter(re.findall(r"^\s+(?:ROOT )?%?[\w.-]+ = .*? ([a-z][\w-]*)\(", largest, re.MULTILINE))
-    return {kind: n for kind, n in kinds.most_common() if kind not in NO_KERNEL}
+
+def _bodies(line: str) -> list[str]:
+    return re.findall(r"body=%?([\w.-]+)", line)
 
 
 def _computations(text: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,94 @@
+"""How far both engines are apart after many steps, each going on from its own state.
+
+What is the algorithm's own sensitivity is measured beside it: the reference engine against itself, begun with weights
+that are off by one rounding. `python -m tests.engines.fast.free` makes the table of docs/parity.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.agents import VARIANTS, Agent, BySuite, agent_named
+from headrace.envs.base import EnvSpec
+from tests.engines.fast.support import SUITES, engines, experience, on, relative_error, spec_of
+
+Arrays = dict[str, np.ndarray]
+FREE_TOLERANCE = 1e-3
+
+
+@dataclass
+class Apart:
+    """The largest error of any weight matrix after these steps."""
+
+    steps: int
+    fast: float  # of the fast engine, against the reference engine
+    array: str  # the matrix that it was found in
+    itself: float  # of the reference engine, begun one rounding beside
+
+
+def run_free(agent: Agent, spec: EnvSpec, steps: int, looks: int = 10) -> list[Apart]:
+    """Both engines and the shaken one on the same experience, compared so many times on the way."""
+    reference, fast = engines(agent, spec)
+    beside, _ = engines(agent, spec)
+    first, answers = experience(spec.frame_shape, steps)
+    for engine in (reference, fast, beside):
+        engine.begin(first)
+    beside.restore(one_rounding_beside(beside.save()))
+    found = []
+    for t, timestep in enumerate(answers, 1):
+        for engine in (reference, fast, beside):
+            engine.learn(timestep)
+        if t % max(steps // looks, 1) == 0:
+            wanted = reference.save()
+            array, worst = largest_error(fast.save(), wanted)
+            found.append(Apart(t, worst, array, largest_error(beside.save(), wanted)[1]))
+    return found
+
+
+def one_rounding_beside(arrays: Arrays) -> Arrays:
+    random = np.random.default_rng(0)
+    eps = np.finfo(np.float32).eps
+    return {
+        name: (array * (1 + eps * random.uniform(-1, 1, array.shape))).astype(np.float32) if is_weight(name) else array
+        for name, array in arrays.items()
+    }
+
+
+def is_weight(name: str) -> bool:
+    return name.startswith("stream/agent/params/") and name.endswith("/w")
+
+
+def largest_error(got: Arrays, wanted: Arrays) -> tuple[str, float]:
+    errors = {name: relative_error(got[name], wanted[name]) for name in wanted if is_weight(name)}
+    worst = max(errors, key=lambda name: errors[name])
+    return worst.removeprefix("stream/agent/params/"), errors[worst]
+
+
+def table(suites: list[str], variants: list[str], steps: int) -> None:
+    """Prints a line for each variant on each suite as it is done."""
+    print("| suite | variant | steps | fast to reference | in | reference to itself | beyond 1e-3 from step |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    for suite in suites:
+        for variant in variants:
+            began = time.perf_counter()
+            found = run_free(on(agent_named(variant), BySuite()), spec_of(SUITES[suite]), steps)
+            last, beyond = found[-1], [look.steps for look in found if look.fast > FREE_TOLERANCE]
+            print(
+                f"| {suite} | {variant} | {last.steps} | {last.fast:.1e} | `{last.array}` | {last.itself:.1e} | "
+                f"{min(beyond) if beyond else ''} |", flush=True,
+            )  # fmt: skip
+            print(f"{suite} {variant}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--suites", nargs="+", default=list(SUITES), choices=list(SUITES))
+    words.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    words.add_argument("--steps", type=int, default=1000)
+    said = words.parse_args()
+    table(said.suites, said.variants, said.steps)
