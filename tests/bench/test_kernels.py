@@ -30,7 +30,7 @@ TEXT = """HloModule jit_f
 }
 
 ENTRY %main (a: f32[4]) -> f32[4] {
-  %w = (s32[], f32[4]{0}) while(%init), condition=%cond, body=%region_0.1, backend_config={"known_trip_count":{"n":"500"}}
+  %w = (s32[], f32[4]) while(%init), condition=%cond, body=%region_0.1, backend_config={"known_trip_count":{"n":"500"}}
   %v = (s32[], f32[4]{0}) while(%init), condition=%cond, body=%inner_body
 }
 """
