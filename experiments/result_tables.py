@@ -246,13 +246,15 @@ def weight_table(group: Group, rng: np.random.Generator) -> Table:
     rows, data = [], []
     for (label, agent), compared in zip(known, against, strict=True):
         size, scores = _interval(size_matrix(group, agent)), group.matrix(agent)
-        shown = [label, str(int(np.isfinite(scores).sum())), number(float(mean(scores))), _shown(size)]
+        average = float(mean(scores)) if np.isfinite(task_means(scores)).all() else float("nan")
+        shown = [label, str(int(np.isfinite(scores).sum())), number(average), _shown(size)]
         rows.append([*map(Cell, shown), Cell(between(*compared.difference)), Cell(word(compared))])
         place = {"suite": group.suite, "steps": group.steps, "agent": agent, "weight": label}
-        found = {"mean_return": float(mean(scores)), "size": size[0], **compared.difference._asdict()}
+        found = {"mean_return": average, "size": size[0], **compared.difference._asdict()}
         data.append({**place, **found, "p": compared.p, "p_holm": compared.p_holm, "verdict": word(compared)})
     header = ["weight", "runs", "mean return", "SPR update / RL update", "difference to qrc", "verdict"]
     notes = [f"{group.title}; qrc itself: {number(float(mean(group.matrix('qrc'))))}"] if known else []
+    notes += ["The difference is over the games that both have; a mean return is given where all games are there"]
     return Table("weights", "qrc+spr+orth by the weight of SPR", header, rows, data, notes)
 
 
