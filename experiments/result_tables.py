@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -184,7 +185,7 @@ def _commit(record: Record) -> str:
 
 def _command(records: Sequence[Record]) -> str:
     """One sweep that has these runs; a setting is a word of the agent's name."""
-    variant, *settings = records[0].agent.split(" ")
+    variant, *settings = re.split("(?<!,) ", records[0].agent)  # after a comma a setting goes on
     envs, seeds = sorted({r.env for r in records}), sorted({r.seed for r in records})
     family = f"{envs[0].partition('/')[0]}/*"
     place = family if len(envs) > 1 and envs == sorted(matching(family)) else ",".join(envs)

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from headrace.agents import (
-    ABLATIONS,
-    VARIANTS,
+    KNOWN,
     Agent,
     AsIs,
     Conv,
@@ -25,7 +24,7 @@ from headrace.agents import (
 )
 from headrace.errors import BadSetting, UnknownName
 
-ALL = {**VARIANTS, **ABLATIONS}
+ALL = KNOWN
 
 
 @pytest.mark.parametrize("name", ALL)

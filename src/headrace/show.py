@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from headrace.agents import ABLATIONS, VARIANTS, name_of, parameter_count, to_json
+from headrace.agents import ABLATIONS, RECIPES, VARIANTS, name_of, parameter_count, to_json
 from headrace.envs.registry import FAMILIES, environment, matching, names
 from headrace.part import from_json
 from headrace.run import run_of
@@ -16,7 +16,7 @@ EXAMPLE = ((10, 10, 4), 3)  # MinAtar Breakout's observation and number of actio
 
 
 def variants() -> list[dict[str, Any]]:
-    groups = (("variant", VARIANTS), ("ablation", ABLATIONS))
+    groups = (("variant", VARIANTS), ("ablation", ABLATIONS), ("recipe", RECIPES))
     return [
         {
             "name": name,

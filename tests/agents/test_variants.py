@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.agents import (
-    ABLATIONS,
+    KNOWN,
     VARIANTS,
     AuxOrthogonalToTd,
     Conv,
@@ -27,7 +27,7 @@ def test_the_nine_variants_have_the_papers_names():
     assert sorted(VARIANTS) == NINE
 
 
-@pytest.mark.parametrize("name", [*VARIANTS, *ABLATIONS])
+@pytest.mark.parametrize("name", list(KNOWN))
 def test_names_lead_to_agents_and_back(name):
     assert name_of(agent_named(name)) == name
 
@@ -40,7 +40,7 @@ def test_a_changed_agent_is_named_after_the_variant_it_is_made_like():
 
 
 @pytest.mark.parametrize("base", VARIANTS)
-@pytest.mark.parametrize("other", [*VARIANTS, *ABLATIONS])
+@pytest.mark.parametrize("other", list(KNOWN))
 def test_differences_are_the_settings_that_make_one_agent_into_the_other(base, other):
     settings = differences(agent_named(other), agent_named(base))
     assert tweak(agent_named(base), *settings) == agent_named(other)

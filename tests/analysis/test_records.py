@@ -28,9 +28,9 @@ def one(agent="qrc", env="minatar/breakout", **words):
 
 
 def test_a_run_is_told_by_its_manifest(tmp_path):
-    path = write_run(tmp_path, one(seed=3, settings=("td.lr=0.0003",)), 7.0)
+    path = write_run(tmp_path, one(seed=3, settings=("td.lr=0.0005",)), 7.0)
     record = read_record(path)
-    assert (record.agent, record.suite, record.env) == ("qrc td.lr=0.0003", "minatar", "minatar/breakout")
+    assert (record.agent, record.suite, record.env) == ("qrc td.lr=0.0005", "minatar", "minatar/breakout")
     assert (record.seed, record.steps, record.step, record.state) == (3, 1_000_000, 1_000_000, "finished")
     assert record.score.mean == pytest.approx(7.0)
     assert record.score.points == 50

@@ -165,16 +165,16 @@ def test_every_known_ablation_has_its_usual_agent_among_those_that_have_a_name()
 
 
 def test_ablations_are_found_among_runs(tmp_path, rng):
-    for agent, settings in [("qrc+spr", ()), ("qrc+spr", ("aux.objective.horizon=3",)), ("qrc", ("td.lr=0.0003",))]:
+    for agent, settings in [("qrc+spr", ()), ("qrc+spr", ("aux.objective.horizon=3",)), ("qrc", ("td.lr=0.0005",))]:
         for seed in (0, 1):
             write_run(tmp_path, one(agent, seed=seed, settings=settings), 4.0)
     (group,) = groups(find_runs(tmp_path).records)
     assert [(a.name, [v for v, _ in a.agents]) for a in present(group)] == [
         ("horizon", ["3", "5"]),
-        ("settings_of_qrc", ["td.lr=0.0003"]),
+        ("settings_of_qrc", ["td.lr=0.0005"]),
     ]
     rows = rows_of(ablation_table([group], rng))
-    assert {row["agent"] for row in rows} == {"qrc+spr", "qrc+spr aux.objective.horizon=3", "qrc td.lr=0.0003"}
+    assert {row["agent"] for row in rows} == {"qrc+spr", "qrc+spr aux.objective.horizon=3", "qrc td.lr=0.0005"}
 
 
 def test_returns_have_no_optimality_gap(tmp_path, rng):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, agent_named, parameter_count, tweak
+from headrace.agents import KNOWN, agent_named, parameter_count, tweak
 from headrace.bench.cost import Product, cost_of
 from headrace.errors import BadSetting
 
@@ -74,7 +74,7 @@ def test_a_network_for_vectors_has_only_dense_layers() -> None:
     assert not any(p.inner == 5 for p in cost.products)
 
 
-@pytest.mark.parametrize("variant", [*VARIANTS, *ABLATIONS])
+@pytest.mark.parametrize("variant", list(KNOWN))
 def test_every_variant_is_counted_but_curl(variant: str) -> None:
     if variant == "qrc+curl":
         with pytest.raises(BadSetting, match="the work of Curl is not counted"):

@@ -1,4 +1,4 @@
-"""What holds for every agent. A new name in VARIANTS or ABLATIONS is held to it without another line."""
+"""What holds for every agent. A new name is held to it without another line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, agent_named, from_json, to_json
+from headrace.agents import KNOWN, agent_named, from_json, to_json
 from headrace.engines.reference.agent import learn
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from tests.engines.reference.support import (
@@ -24,7 +24,7 @@ from tests.engines.reference.support import (
     start,
 )
 
-ALL = [*VARIANTS, *ABLATIONS]
+ALL = list(KNOWN)
 STEPS = 30
 MIDDLE = 4  # the step after it is the fifth, at which `Every(5)` is open
 

@@ -170,7 +170,7 @@ def test_the_loss_and_the_learning_rate_are_where_the_prose_has_them(results: Mo
         assert max(lost, key=lambda env: lost[env]) == "minatar/space_invaders", REWRITE
     readings = rows_of(results, "readings")
     best = max((row for row in readings if row["runs"]), key=lambda row: row["mean_return"])
-    assert best["agent"] == "qrc td.lr=0.0003", REWRITE
+    assert best["agent"] == "qrc+swift", REWRITE
     spr = next(
         row for row in readings if (row["question"], row["variant"], row["agent"]) == ("weight", "qrc+spr", "qrc")
     )

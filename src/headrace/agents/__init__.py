@@ -27,11 +27,12 @@ from headrace.agents.aux import (
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, PcGrad, Present, SharedFlipped, Sum
 from headrace.agents.network import BySuite, Conv, Mlp, fit
 from headrace.agents.td import Copy, Dqn, Latest, Online, Polyak, Qrc, Replay, StreamQ
-from headrace.agents.variants import ABLATIONS, VARIANTS, agent_named, name_of, nearest_name
+from headrace.agents.variants import ABLATIONS, KNOWN, RECIPES, VARIANTS, agent_named, name_of, nearest_name
 from headrace.part import Part, from_json, parse, to_json, tweak
 
 __all__ = [
-    "ABLATIONS", "VARIANTS", "Agent", "Always", "AsIs", "AuxOrthogonalToTd", "Auxiliary", "Average", "BySuite",
+    "ABLATIONS", "KNOWN", "RECIPES", "VARIANTS", "Agent", "Always", "AsIs", "AuxOrthogonalToTd", "Auxiliary", "Average",
+    "BySuite",
     "Clipped", "Conv", "Copy", "Curl", "Dqn", "Episode", "EpsilonGreedy", "Every", "Greedy", "Latest",
     "MeanOverHorizon", "Mix", "Mlp", "NoAuxiliary", "Online", "Orth", "Part", "PcGrad", "Polyak", "Present",
     "Projected", "Qrc", "Raw", "RawCurrent", "ReleasedRing", "Replay", "Separate", "Shared", "SharedFlipped",

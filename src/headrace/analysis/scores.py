@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.agents import ABLATIONS, VARIANTS
+from headrace.agents import KNOWN
 from headrace.analysis.paper import UNITS, Paper, Unit
 from headrace.analysis.records import Record, duplicates
 from headrace.curve import step_label
@@ -143,7 +143,7 @@ def groups(records: Sequence[Record]) -> list[Group]:
     return [Group(suite, steps, tuple(found)) for (suite, steps), found in sorted(places.items())]
 
 
-_ORDER = {name: number for number, name in enumerate((*VARIANTS, *ABLATIONS))}
+_ORDER = {name: number for number, name in enumerate(KNOWN)}
 
 
 def agent_order(agent: str) -> tuple[int, str]:

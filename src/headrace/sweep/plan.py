@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from headrace.agents import ABLATIONS, VARIANTS, Agent
+from headrace.agents import KNOWN, Agent
 from headrace.envs import registry
 from headrace.errors import BadSetting, HeadraceError, UnknownName, unknown
 from headrace.run import Run, make_run
@@ -70,7 +70,7 @@ def _split(text: str) -> list[str]:
 
 
 def _variants_matching(word: str) -> list[str]:
-    known = [*VARIANTS, *ABLATIONS]
+    known = list(KNOWN)
     if not any(sign in word for sign in "*?"):
         if word not in known:
             raise unknown("variant", word, known)
