@@ -137,7 +137,9 @@ def test_colours_are_learnt_when_they_are_first_met_and_never_again() -> None:
     shown = [emulator.getScreenGrayscale()] * 2
     for i in range(60):
         rows = random.integers(210, size=3)
-        emulator.screen[rows] = random.integers(8 * (1 + i // 2), size=(3, 160))
+        emulator.screen[rows, 80:] = random.integers(8 * (1 + i // 2), size=(3, 80))
+        if i % 8 > 5:
+            emulator.screen[:] = 0  # as in the beginning
         picture.look(i % 2)
         shown = [shown[1], emulator.getScreenGrayscale()]
         if i % 3 == 0:
