@@ -32,3 +32,8 @@ def test_a_fleet_in_a_table() -> None:
     words = ("--game", "breakout", "--streams", "2", "--variants", "strq", "--seconds", "0.05")
     _, _, row = table("fleets.py", *words)
     assert row.startswith("| strq | 2 |")
+
+
+def test_environments_in_a_table() -> None:
+    _, _, row = table("environments.py", "--games", "pong", "--stretches", "1", "--steps", "5")
+    assert row.startswith("| pong |")

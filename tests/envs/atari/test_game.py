@@ -11,7 +11,8 @@ import pytest
 from ale_py import Action, ALEInterface, roms
 
 from headrace.envs.atari import GAMES, PAPER_GAMES, AtariRules, LivesIgnored
-from headrace.envs.atari.game import SKIP, AtariGame
+from headrace.envs.atari.game import SIZE, SKIP, AtariGame
+from headrace.envs.atari.picture import Picture
 from headrace.part import tweak
 from tests.envs.atari.support import actions, in_a_new_process, played
 
@@ -49,8 +50,17 @@ class Script:
     def getEpisodeFrameNumber(self) -> int:
         return self.at + 1
 
-    def getScreenGrayscale(self, out: np.ndarray) -> None:
-        out[:] = self.game[self.at][0] if self.at >= 0 else 0
+    def getScreenDims(self) -> tuple[int, int]:
+        return (210, 160)
+
+    def getScreen(self, out: np.ndarray) -> None:
+        out[:] = self._grey()
+
+    def getScreenGrayscale(self) -> np.ndarray:
+        return np.full(self.getScreenDims(), self._grey(), np.uint8)
+
+    def _grey(self) -> int:
+        return self.game[self.at][0] if self.at >= 0 else 0
 
 
 @pytest.fixture
@@ -62,7 +72,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
         game.rules = AtariRules(**{"noops": 0, **rules})
 
         def load(seed: int) -> None:
-            game._emulator = script
+            game._emulator, game._picture = script, Picture(script, SIZE)
 
         monkeypatch.setattr(game, "_load", load)
         game.reset(0)

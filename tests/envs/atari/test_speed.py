@@ -14,7 +14,7 @@ from tests.envs.atari.support import actions, played
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["pong", "breakout", "boxing", "freeway", "ms_pacman", "seaquest"])
-def test_all_but_the_emulator_takes_less_than_a_third_of_a_step(name: str) -> None:
+def test_all_but_the_emulator_takes_less_than_a_quarter_of_a_step(name: str) -> None:
     game = AtariGame(name)
     game.reset(0)
     steps, bare = [], []
@@ -26,7 +26,7 @@ def test_all_but_the_emulator_takes_less_than_a_third_of_a_step(name: str) -> No
         bare.append(_seconds(lambda chosen=chosen: emulated(game, chosen)))
     whole, emulator = float(np.median(steps)), float(np.median(bare))
     print(f"{name}: {100 / whole:,.0f} steps/s of CPU time, the emulator alone {100 / emulator:,.0f}")
-    assert whole - emulator < whole / 3
+    assert whole - emulator < whole / 4
     assert played(game, [0])
 
 

@@ -9,7 +9,7 @@ from ale_py import Action, roms
 
 from headrace.envs.atari import GAMES, REPLAYED, AtariRules, LivesIgnored
 from headrace.envs.atari.console import Console, ReplayedConsole
-from headrace.envs.atari.resize import Shrink
+from headrace.envs.atari.picture import Picture
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 
 SIZE = (84, 84)
@@ -28,9 +28,6 @@ class AtariGame:
         self._console = ReplayedConsole if game in REPLAYED else Console
         self._load(seed=0)
         self._actions = self._emulator.getMinimalActionSet()
-        screen = self._emulator.getScreenDims()
-        self._screens = np.zeros((2, *screen), np.uint8)  # the last two frames
-        self._shrink = Shrink(screen, SIZE)
         names = tuple(action.name.lower() for action in self._actions)
         self.spec = EnvSpec(f"atari/{game}", (*SIZE, STACK), names, frames=STACK, dtype="uint8", low=0, high=255)
         self._random, self._lives, self._held = np.random.default_rng(0), 0, Action.NOOP
@@ -76,13 +73,14 @@ class AtariGame:
     def _load(self, seed: int) -> None:
         """A fresh emulator; actions stick outside of it."""
         self._emulator = self._console(self._rom, seed)
+        self._picture = Picture(self._emulator, SIZE)
 
     def _new_game(self) -> np.ndarray:
         """Begins a game: some idle frames, then FIRE where there is such an action, as many games wait for it."""
         idle = int(self._random.integers(1, self.rules.noops + 1)) if self.rules.noops else 0
         self._emulator.reset_game()
         self._held = Action.NOOP
-        self._show_alone()
+        self._picture.look_alone()
         self._play(Action.NOOP, idle)
         if Action.FIRE in self._actions:
             self._play(Action.FIRE, SKIP)
@@ -97,10 +95,10 @@ class AtariGame:
         for left in reversed(range(frames)):
             reward += self._emulator.act(self._stuck(action))
             if left < 2:
-                self._emulator.getScreenGrayscale(self._screens[left])
+                self._picture.look(left)
             if self._over():
                 if left > 0:  # the frame before this one was not looked at
-                    self._show_alone()
+                    self._picture.look_alone()
                 break
         return reward
 
@@ -110,13 +108,8 @@ class AtariGame:
             self._held = action
         return self._held
 
-    def _show_alone(self) -> None:
-        self._emulator.getScreenGrayscale(self._screens[0])
-        self._screens[1] = self._screens[0]
-
     def _frame(self) -> np.ndarray:
-        """The brighter of the last two frames, pixel by pixel: objects that flicker are drawn in every second one."""
-        return self._shrink(np.maximum(*self._screens))[..., None]
+        return self._picture.small()[..., None]
 
     def _over(self) -> bool:
         return self._emulator.game_over(with_truncation=False)

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from functools import cache
-from math import gcd
-
 import numpy as np
+
+from headrace.envs.atari.pixels import shrink
 
 
 class Shrink:
-    """uint8 images of one size made smaller.
-
-    Sizes that share a divisor repeat a small pattern: 5 rows of 210 make 2 of 84, 40 columns of 160 make 21 of 84. So
-    both directions are small matrix products. Their entries are whole numbers, hence the sums are exact in float32,
-    and the only rounding is to the nearest grey value, halves to the even one.
-    """
+    """uint8 images of one size made smaller. The last result is kept, and only what changed is worked out anew."""
 
     def __init__(self, size: tuple[int, int], to: tuple[int, int]) -> None:
-        self._rows, self._columns = shares(size[0], to[0]), shares(size[1], to[1]).T.copy()
-        self._bands = (size[0] // self._rows.shape[1], self._rows.shape[1], size[1])
-        self._area = np.float32(self._rows.shape[1] * self._columns.shape[0])
-        self.to = to
+        self._covers = (*covers(size[0], to[0]), *covers(size[1], to[1]))
+        self._small = np.zeros(to, np.uint8)
 
-    def __call__(self, image: np.ndarray) -> np.ndarray:
-        bands = image.reshape(self._bands).astype(np.float32)
-        sums = np.matmul(self._rows, bands).reshape(-1, self._columns.shape[0]) @ self._columns
-        return np.rint(sums / self._area).astype(np.uint8).reshape(self.to)
+    def __call__(self, image: np.ndarray, changed: np.ndarray) -> np.ndarray:
+        """The image made smaller, given which of its rows may differ from the last image's: at first, all of them."""
+        shrink(image, changed, *self._covers, self._small)
+        return self._small.copy()
 
 
-@cache
-def shares(length: int, to: int) -> np.ndarray:
-    """How much of each old pixel every new one covers, for one period of the pattern: (new, old), whole numbers.
+def covers(length: int, to: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which old pixels every new one covers: the first, and how much of it and of the next ones. Whole numbers.
 
-    An old pixel is `new` units long and a new one `old` units, so each row sums to `old`.
+    An old pixel is `to` units long and a new one `length` units, to which the shares of each add up. What counts places
+    has no sign: compiled code would look whether it is to count them from the end.
     """
-    common = gcd(length, to)
-    old, new = length // common, to // common
-    i, j = np.arange(old), np.arange(new)[:, None]
-    covered = np.minimum((i + 1) * new, (j + 1) * old) - np.maximum(i * new, j * old)
-    return np.maximum(covered, 0).astype(np.float32)
+    new = np.arange(to)
+    most = min(length, -(-length // to) + 1)  # old pixels that a new one touches
+    first = np.minimum(new * length // to, length - most)
+    old = first + np.arange(most)[:, None]
+    covered = np.minimum((old + 1) * to, (new + 1) * length) - np.maximum(old * to, new * length)
+    return first.astype(np.uint32), np.maximum(covered, 0).astype(np.int32)
