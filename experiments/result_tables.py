@@ -103,7 +103,9 @@ def update_table(group: Group, agents: Sequence[str]) -> Table:
             continue
         theirs = paper.ranks.get(agent)
         rank = Cell(_shown(found["effective_rank"]), number(theirs.mean) if theirs else "")
-        rows.append([Cell(agent), rank, Cell(_shown(found["cosine"])), Cell(_shown(found["size"]))])
+        games = int(np.isfinite(group.matrix(agent)).any(axis=0).sum())
+        called = f"{agent} ({games} games)" if games < len(group.envs) else agent
+        rows.append([Cell(called), rank, Cell(_shown(found["cosine"])), Cell(_shown(found["size"]))])
         place = {"suite": group.suite, "steps": group.steps, "agent": agent}
         for quantity, value in found.items():
             data.append({**place, "quantity": quantity, **dict(zip(("value", "low", "high"), value, strict=True))})

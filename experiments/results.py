@@ -9,13 +9,15 @@ A block of a page begins with `<!-- NAME: written by experiments/results.py -->`
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from result_tables import (
@@ -35,6 +37,7 @@ from headrace.analysis.canvas import save
 from headrace.analysis.claims import Judgement, claims_table, judge
 from headrace.analysis.records import Found, find_runs
 from headrace.analysis.scores import Group, groups
+from headrace.analysis.stats import task_means
 from headrace.analysis.table import Table
 from headrace.reproduce.holding import holding
 from headrace.reproduce.plans import MINATAR
@@ -117,8 +120,14 @@ def held(results: Results) -> str:
 
 
 def brief(results: Results) -> str:
-    lines = [held(results), "", *mean_table(results.short, nine_of(results.short)), ""]
+    lines = [held(results), "", *mean_table(results.short, nine_of(results.short)), "", goal(results), ""]
     return "\n".join([*lines, "The paper's claims on the runs of 1M steps:", "", *verdict_lines(results.claims)])
+
+
+def goal(results: Results) -> str:
+    """The agents that were trained on all games at the paper's length."""
+    complete = [a for a in results.long.agents if np.isfinite(task_means(results.long.matrix(a))).all()]
+    return "\n".join(mean_table(results.long, complete)) if complete else "There is no such run yet."
 
 
 def by_name(name: str) -> Callable[[Results], str]:
@@ -144,6 +153,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "variants_1m": by_name("variants_1m"),
     "variants_5m": by_name("variants_5m"),
     "figures_5m": long_figures,
+    "goal": goal,
     "updates": by_name("updates"),
     "engines": by_name("engines"),
     "readings": by_name("readings"),
@@ -166,19 +176,42 @@ def write_tables(results: Results, folder: Path) -> None:
         (folder / f"{table.name}.csv").write_text(table.csv())
 
 
-def write_figures(results: Results, folder: Path) -> None:
+def write_figures(results: Results, folder: Path, tables: Path) -> None:
+    """The figures, and among the tables what is drawn in them."""
     shutil.rmtree(folder, ignore_errors=True)
+    rows: list[dict[str, Any]] = []
     shown = [nine(group) for group in (results.short, results.long) if group.records]
     for drawn in drawings(shown, rng()):
         if drawn.name.partition("_")[0] in SHOWN_FIGURES:
             save(drawn.figure, folder, drawn.name)
             (folder / f"{drawn.name}.pdf").unlink()
+            rows += [{"figure": drawn.name, **row} for row in drawn_rows(drawn.figure)]
+    write_csv(rows, tables / "drawn.csv")
+
+
+def drawn_rows(figure: Any) -> Iterator[dict[str, Any]]:
+    """What is in a figure, in few numbers: a picture that differs in one line is hard to tell from fonts that do."""
+    for panel, axes in enumerate(figure.axes):
+        shapes = [line.get_xydata() for line in axes.lines]
+        shapes += [path.vertices for many in axes.collections for path in many.get_paths()]
+        for number, points in enumerate(np.asarray(shape, float) for shape in shapes):
+            kept = points[np.isfinite(points).all(axis=1)]
+            means, spread = (kept.mean(axis=0), kept[:, 1].std()) if len(kept) else ((0.0, 0.0), 0.0)
+            place = {"panel": panel, "shape": number, "points": len(kept)}
+            yield {**place, "mean_x": float(means[0]), "mean_y": float(means[1]), "spread_y": float(spread)}
+
+
+def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def write_all(out: Path) -> None:
     results = Results(ROOT)
     write_tables(results, out / TABLES)
-    write_figures(results, out / FIGURES)
+    write_figures(results, out / FIGURES, out / TABLES)
     for page in PAGES:
         made = filled((ROOT / page).read_text(), results)
         (out / page).parent.mkdir(parents=True, exist_ok=True)

@@ -75,15 +75,22 @@ def test_results_that_are_not_there_are_an_error_with_a_remedy(tmp_path: Path) -
 
 def test_finished_records_are_taken_for_done_and_no_others(results: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    assert adopt(results, PLAN, out) == 2
+    assert adopt(results, PLAN, out) == (2, 0)
     states = [s.state for s in standings(settled(PLAN, "local", out), out)]
     assert states == ["done", "done"] + ["left"] * 6
-    assert adopt(results, PLAN, out) == 0
+    assert adopt(results, PLAN, out) == (0, 0)
 
 
 def test_a_run_that_was_begun_is_never_replaced_by_a_record(results: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     mine = write_run(out, by_reference(PLAN[0]), 1.0, status="interrupted", share=0.2)
     before = (mine / "manifest.json").read_bytes()
-    assert adopt(results, PLAN[:1], out) == 0
+    assert adopt(results, PLAN[:1], out) == (0, 0)
     assert (mine / "manifest.json").read_bytes() == before
+
+
+def test_records_of_earlier_arithmetic_are_counted_and_not_taken(results: Path, tmp_path: Path) -> None:
+    for number, record in enumerate([path for path in results.rglob("*_5M_*") if path.is_dir()]):
+        record.rename(record.with_name(f"{record.name[:-8]}{number:08}"))  # as if its numbers had been other ones
+    assert adopt(results, PLAN, tmp_path / "runs") == (0, 2)
+    assert list(tmp_path.glob("runs/*")) == []

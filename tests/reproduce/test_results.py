@@ -152,14 +152,34 @@ def test_what_the_prose_says_without_a_verdict(results: ModuleType) -> None:
     assert all(0 <= cosines[agent] < 0.1 for agent in ("strq+spr", "strq+spr+orth", "strq+spr+orth2")), REWRITE
 
 
-def test_weaker_spr_loses_less_and_none_is_above_qrc(results: ModuleType) -> None:
+def test_weaker_spr_scores_no_lower_and_no_weight_is_separated_from_qrc(results: ModuleType) -> None:
     rows = sorted(rows_of(results, "weights"), key=lambda row: float(row["weight"]))
     sizes, returns = [row["size"] for row in rows], [row["mean_return"] for row in rows]
     assert sizes == sorted(sizes), REWRITE
     assert sizes[-1] > 1, REWRITE
-    assert rows[-1]["verdict"] == "worse", REWRITE
-    assert min(returns) == returns[-1], REWRITE
-    assert max(row["value"] for row in rows) < 0, REWRITE
+    assert np.nanmin(returns) == returns[-1], REWRITE
+    assert {row["verdict"] for row in rows} == {"not separated"}, REWRITE
+
+
+def test_readings_with_weaker_spr_score_higher_on_space_invaders(results: ModuleType) -> None:
+    group = results.Results(ROOT).short
+    invaders, freeway = (group.envs.index(f"minatar/{game}") for game in ("space_invaders", "freeway"))
+    default = group.matrix("qrc+spr+orth")[:, invaders]
+    for agent in ("qrc+spr+orth aux.gate=Every(n=6)", "released"):
+        assert (group.matrix(agent)[:, invaders] > default).all(), REWRITE
+        assert (group.matrix(agent)[:, freeway] == 0).sum() == 1, REWRITE
+
+
+def test_what_the_prose_says_of_5m_steps(results: ModuleType) -> None:
+    group = results.Results(ROOT).long
+    invaders = group.envs.index("minatar/space_invaders")
+    best = np.nanmean(group.matrix("qrc+swift"))
+    assert 52.7 < best < 57, REWRITE
+    assert np.nanmax(group.matrix("qrc+spr+orth")[:, invaders]) < np.nanmin(group.matrix("qrc")[:, invaders]) / 2, (
+        REWRITE
+    )
+    ours = {row["env"]: row.get("mean_low") for row in rows_of(results, "variants_5m") if row["agent"] == "qrc"}
+    assert ours["mean"] < 44, REWRITE  # the paper's is 42.5
 
 
 def test_the_loss_and_the_learning_rate_are_where_the_prose_has_them(results: ModuleType) -> None:

@@ -68,8 +68,10 @@ def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[R
     from headrace.reproduce.holding import adopt
 
     place_of(words)
-    if words.recorded and (taken := adopt(words.results, plan, words.out)):
-        _say(f"{counted(taken, 'finished run')} of {words.results} taken for done")
+    if words.recorded:
+        adopted = adopt(words.results, plan, words.out)
+        older = f"; {adopted.older} more are of earlier arithmetic, and are trained again" if adopted.older else ""
+        _say(f"{counted(adopted.taken, 'finished run')} of {words.results} taken for done{older}")
     _announce(words, tables, plan)
     return sweep_as_told(words, plan)
 

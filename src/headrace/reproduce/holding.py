@@ -102,7 +102,7 @@ def holding(folder: str | Path, suite: str, plan: Sequence[Run]) -> Holding:
     records = [r for r in find_runs(path).records if r.suite.partition(" ")[0] == suite]
     finished = {_place(r) for r in records if r.state == "finished" and r.agent in VARIANTS and r.suite == suite}
     begun = {_place(r): r.state for r in records if r.suite == suite}
-    wanted = dict.fromkeys(Place(name_of(run.agent), run.env.label, run.seed, run.steps) for run in plan)
+    wanted = dict.fromkeys(map(_planned, plan))
     missing = [Missing(place, begun.get(place, "absent")) for place in wanted if place not in finished]
     others = {(r.suite, *_place(r)) for r in records if r.state == "finished"}
     return Holding(
@@ -119,13 +119,24 @@ def _place(record: Record) -> Place:
     return Place(record.agent, record.env, record.seed, record.steps)
 
 
-def adopt(folder: str | Path, plan: Iterable[Run], out: str | Path) -> int:
-    """Copies the finished records of a plan's runs to where its runs live, so that these are done; how many.
+def _planned(run: Run) -> Place:
+    return Place(name_of(run.agent), run.env.label, run.seed, run.steps)
 
-    A record of earlier arithmetic has another name than the run has now, and is not taken.
+
+class Adopted(NamedTuple):
+    taken: int  # runs of a plan whose records are done now
+    older: int  # runs whose records are of earlier arithmetic, which are not taken
+
+
+def adopt(folder: str | Path, plan: Iterable[Run], out: str | Path) -> Adopted:
+    """Copies the finished records of a plan's runs to where its runs live, so that these are done.
+
+    A record of earlier arithmetic has another name than the run has now: its numbers are not those that the run would
+    have.
     """
     recorded = {path.parent.name: path.parent for path in require_results(folder).rglob(FILE)}
-    count = 0
+    finished = {_place(r) for r in find_runs(Path(folder)).records if r.state == "finished"}
+    taken = older = 0
     for run in plan:
         names = [replace(run, engine=engine, form=form).name for engine, form in COMPUTED]
         if any((Path(out) / name).exists() for name in names):
@@ -133,8 +144,10 @@ def adopt(folder: str | Path, plan: Iterable[Run], out: str | Path) -> int:
         found = next((recorded[name] for name in names if name in recorded), None)
         if found and RunFolder.read(found).status == "finished":
             _copy(found, Path(out))
-            count += 1
-    return count
+            taken += 1
+        elif _planned(run) in finished:
+            older += 1
+    return Adopted(taken, older)
 
 
 def _copy(record: Path, out: Path) -> None:

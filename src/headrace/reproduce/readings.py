@@ -222,6 +222,7 @@ def readings_table(group: Group, found: Sequence[Judged]) -> Table:
         f"games in which both have {MIN_SEEDS} seeds, at least {MIN_ENVS} games; stratified-bootstrap 95% interval",
         "better, worse: the interval lies on one side of 0 and a permutation test has p < 0.05, not corrected; p "
         "(Holm) is corrected over all comparisons here",
+        "MeanOverHorizon is a fifth of the sum over five: its runs are those of weight 0.4",
         *_lacking(found),
     ]
     header = ["question", "variant", "reading", "runs", "mean return", "difference", "p (Holm)", "verdict"]
