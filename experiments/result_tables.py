@@ -236,7 +236,8 @@ def mean_table(group: Group, agents: Sequence[str]) -> list[str]:
         known = [value.mean for env in group.envs if (value := paper.score(env, agent))]
         shown = between(*interval(matrix, mean, np.random.default_rng(0))) if np.isfinite(means).all() else NOTHING
         seeds = int(np.isfinite(matrix).sum(axis=0).min())
-        lines.append(f"| `{agent}` | {shown} | {seeds} | {number(float(np.mean(known)))} |")
+        theirs_mean = number(float(np.mean(known))) if known else NOTHING
+        lines.append(f"| `{agent}` | {shown} | {seeds} | {theirs_mean} |")
     return lines
 
 
