@@ -128,6 +128,19 @@ def test_show_tells_why_a_run_failed(
     assert "status    failed\ncause     RuntimeError: the moon is full\n" in text
 
 
+def test_show_tells_that_a_run_is_no_longer_exact(
+    capsys: pytest.CaptureFixture[str], finished_compiled: Trained, tmp_path: Path
+) -> None:
+    assert "\nexact " not in said(capsys, "show", str(finished_compiled.path))
+    with RunFolder.open(tmp_path / "torn", RunFolder.read(finished_compiled.path).identity, {}) as folder:
+        for step in (400, 200, 300):  # from 200 on what was at 400 no longer counts
+            folder.record_break(step, "gym/Robot failed")
+    text = said(capsys, "show", str(tmp_path / "torn"))
+    where = "gym/Robot failed, and a new episode was begun after step 300 (so it was at 1 earlier step)"
+    assert f"\nexact     no: {where}\n" in text
+    assert json.loads(said(capsys, "show", str(tmp_path / "torn"), "--json"))["why_not_exact"] == where
+
+
 def test_show_passes_over_a_damaged_checkpoint(
     capsys: pytest.CaptureFixture[str], programs: Path, tmp_path: Path
 ) -> None:

@@ -20,6 +20,18 @@ def test_identities_are_equal_whatever_their_order():
     assert manifest.differences({"a": float("nan"), "b": (1,)}, {"b": [1], "a": float("nan")}) == []
 
 
+def test_a_run_that_is_not_exact_says_why():
+    assert manifest.why_not_exact({}) == manifest.why_not_exact({"exact": True, "breaks": []}) == ""
+    assert manifest.why_not_exact({"exact": False}) == "a new episode was begun where it was continued"
+    one, other = {"step": 219, "why": "gym/Robot failed"}, {"step": 300, "why": "gym/Robot cannot be saved"}
+    once = manifest.why_not_exact({"exact": False, "breaks": [one]})
+    assert once == "gym/Robot failed, and a new episode was begun after step 219"
+    thrice = manifest.why_not_exact({"exact": False, "breaks": [one, one, other]})
+    assert thrice.startswith("gym/Robot cannot be saved, and a new episode was begun after step 300")
+    assert thrice.endswith("(so it was at 2 earlier steps)")
+    assert "a new episode" in manifest.why_not_exact({"exact": False, "breaks": ["what", {}, {"step": 1}]})
+
+
 def test_machine_facts_are_plain_and_import_no_jax():
     script = (
         "import json, sys; from headrace import manifest, store; facts = manifest.machine_facts();"

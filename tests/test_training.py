@@ -34,6 +34,7 @@ from tests.small_runs import (
     checkpoint_steps,
     contents,
     newest_checkpoint,
+    only_run,
     small_train,
     small_words,
 )
@@ -277,7 +278,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return fault
 
 
-@pytest.mark.parametrize("engine", ["reference", "fast"])
+@pytest.mark.parametrize(("engine", "threads"), [("reference", 1), ("fast", 1), ("fast", 2)])
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -289,25 +290,25 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ],
 )
 def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
-    fault: str, message: str, engine: str, toy: dict[str, Any], programs: Path, tmp_path: Path
+    fault: str, message: str, engine: str, threads: int, toy: dict[str, Any], programs: Path, tmp_path: Path
 ) -> None:
-    def go(out: str) -> Trained:
-        return train(VARIANT, "toy/faulty", steps=500, settings=SETTINGS, out=tmp_path / out,
-                     engine=engine, form="host", checkpoint_every=100)  # fmt: skip
+    def go() -> Trained:
+        return train(VARIANT, "toy/faulty", steps=500, settings=SETTINGS, out=tmp_path,
+                     engine=engine, form="host", threads=threads, checkpoint_every=100)  # fmt: skip
 
-    wanted = go("whole")
     toy["fault"] = fault
-    with pytest.raises(EnvironmentFault, match=message.replace("observation", "(observation|successor)")):
-        go("faulty")
-    path = tmp_path / "faulty" / wanted.path.name
+    said = message.replace("observation", "(observation|successor)") + r".*\. The run is saved as of step 332: mend"
+    with pytest.raises(EnvironmentFault, match=said):
+        go()
+    path = only_run(tmp_path)
     folder = RunFolder.read(path)
     assert folder.status == "failed"
     assert "EnvironmentFault" in folder.manifest["cause"]
-    assert checkpoint_steps(path) == [200, 300]
+    assert checkpoint_steps(path) == [300, 332]
 
     toy["fault"] = "none"
-    go("faulty")
-    assert_same_result(path, wanted.path)
+    assert go().status == "finished"
+    assert RunFolder.read(path).manifest["breaks"] == [{"step": 332, "why": "toy/faulty failed"}]
 
 
 def test_a_full_disk_is_said_and_the_run_continues_when_there_is_room(

@@ -229,6 +229,7 @@ def _show(words: argparse.Namespace) -> int:
         f"{found['name']} on {found['env']}, seed {identity['seed']}, engine {identity['engine']}",
         f"status    {found['status']}",
         f"cause     {cause}" if (cause := found["manifest"].get("cause")) else "",
+        f"exact     no: {why}" if (why := found["why_not_exact"]) else "",
         f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
         f"episodes  {found['episodes']:,}",
         f"score     {found['score']:.4g} (mean of {found['score_points']} points)" if found["score_points"] else "",

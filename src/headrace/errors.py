@@ -34,7 +34,7 @@ class CheckpointDamaged(HeadraceError):
 
 
 class EnvironmentFault(HeadraceError):
-    """An environment returned something that nothing can be learnt from."""
+    """An environment raised, or returned something that nothing can be learnt from."""
 
 
 class Diverged(HeadraceError):
@@ -88,7 +88,7 @@ def _known(kind: str, names: list[str]) -> str:
     return f"Known: {shown}" + (f" and {more} more" if more > 0 else "")
 
 
-def raised(error: Exception, when: str = "") -> str:
+def raised(error: BaseException, when: str = "") -> str:
     """What somebody else's program raised: its kind, when, the line that did, its words."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -57,6 +57,19 @@ def load(folder: Path) -> Manifest:
     return manifest
 
 
+def why_not_exact(facts: Mapping[str, Any]) -> str:
+    """Why a run is not what it would be had it never stopped; empty where it is."""
+    if facts.get("exact", True):
+        return ""
+    told = facts.get("breaks")
+    breaks = [b for b in told if isinstance(b, dict) and {"step", "why"} <= set(b)] if isinstance(told, list) else []
+    if not breaks:
+        return "a new episode was begun where it was continued"
+    *before, last = breaks
+    earlier = f" (so it was at {len(before)} earlier step{'s' * (len(before) > 1)})" if before else ""
+    return f"{last['why']}, and a new episode was begun after step {last['step']}{earlier}"
+
+
 def identity_hash(identity: Mapping[str, Any]) -> str:
     """SHA-256 of a run's identity, whatever the order of its fields."""
     return hashlib.sha256(_canonical(identity).encode()).hexdigest()

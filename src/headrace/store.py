@@ -206,6 +206,11 @@ class RunWriter(RunFolder):
         end = None if status == "running" else manifest.now()
         self._rewrite({**self._lasting(), **manifest.checked(details), "status": status, "end": end})
 
+    def record_break(self, step: int, why: str) -> None:
+        """Records that the run goes on from `step` with a new episode, which one that never stopped would not."""
+        before = [found for found in self.manifest.get("breaks", []) if found["step"] < step]
+        self.set_status("running", exact=False, breaks=[*before, {"step": step, "why": why}])
+
     def finish(self, details: Mapping[str, Any]) -> None:
         """Makes every row durable, then records that the run is complete."""
         self._sync()

@@ -40,19 +40,25 @@ class Stream(Protocol):
     @property
     def step(self) -> int: ...
     def begin(self) -> None: ...
-    def run(self, n: int) -> list[Episode]: ...
+    def run(self, n: int) -> list[Episode]:
+        """Takes n steps; fewer where the environment fails after some, and then the next call raises the fault."""
+
     def report(self) -> dict[str, float]: ...
     def trouble(self) -> tuple[str, int] | None: ...
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]: ...
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
-        """Makes the stream what it was; says what could not be brought back, which is nothing where it is empty."""
+        """Makes the stream what it was; where a new episode had to be begun for it, says why."""
 
 
 class HostStream:
-    """An engine and an environment of the host, taking turns."""
+    """An engine and an environment of the host, taking turns.
+
+    Once the environment has failed the stream stands still at the last good step, and can be saved without it.
+    """
 
     def __init__(self, engine: Engine, env: HostEnv, seed: int) -> None:
         self.engine, self.env, self.seed = engine, env, seed
+        self._fault: EnvironmentFault | None = None
 
     @property
     def step(self) -> int:
@@ -62,23 +68,33 @@ class HostStream:
         self.engine.begin(self._reset(self.seed))
 
     def run(self, n: int) -> list[Episode]:
-        ended = [self.engine.learn(self._stepped()) for _ in range(n)]
-        return [episode for episode in ended if episode is not None]
+        if self._fault is not None:
+            raise self._fault
+        begun_at, ended = self.step, list[Episode]()
+        try:
+            for _ in range(n):
+                if (episode := self.engine.learn(self._stepped())) is not None:
+                    ended.append(episode)
+        except EnvironmentFault as fault:
+            self._fault = fault
+            if self.step == begun_at:
+                raise
+        return ended
 
     def _stepped(self) -> TimeStep:
         try:
             return self.env.step(self.engine.action)
-        except HeadraceError:
+        except (HeadraceError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: an environment ends its run, not the program
             raise _fault(self.env.spec.name, f" at step {self.step + 1:,}", error) from error
 
     def _reset(self, seed: int) -> np.ndarray:
         try:
             return self.env.reset(seed)
-        except HeadraceError:
+        except (HeadraceError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise _fault(self.env.spec.name, " when it was reset", error) from error
 
     def report(self) -> dict[str, float]:
@@ -88,20 +104,19 @@ class HostStream:
         return self.engine.trouble()
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        if self._fault is not None:
+            return self.engine.save(), {"env": None, "fault": str(self._fault)}
         return self.engine.save(), {"env": self.env.save()}
 
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
         self.engine.restore(arrays)
         if state["env"] is None:  # begun with a seed of its own, or each resumption would play the first episode again
             self.engine.restart(self._reset((self.seed + self.step) % 2**31))
-            return f"{self.env.spec.name} cannot be saved: a new episode is begun, and the run is no longer exact"
+            return f"{self.env.spec.name} {'failed' if 'fault' in state else 'cannot be saved'}"
         self._reset(self.seed)
         self.env.restore(state["env"])
         return ""
 
 
-def _fault(name: str, when: str, error: Exception) -> EnvironmentFault:
-    return EnvironmentFault(
-        f"{name} raised {raised(error, when)}. "
-        "What the run has saved is intact; mend the environment and run the same command again."
-    )
+def _fault(name: str, when: str, error: BaseException) -> EnvironmentFault:
+    return EnvironmentFault(f"{name} raised {raised(error, when)}")

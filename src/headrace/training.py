@@ -19,7 +19,7 @@ from headrace import snapshots
 from headrace.agents import Agent, name_of
 from headrace.curve import learning_curve
 from headrace.envs.registry import Environment
-from headrace.errors import CheckpointDamaged, Diverged, HeadraceError, unknown
+from headrace.errors import CheckpointDamaged, Diverged, EnvironmentFault, HeadraceError, unknown
 from headrace.footprint import footprint
 from headrace.manifest import FILE, commit, machine_facts
 from headrace.progress import Progress, Silent
@@ -180,10 +180,12 @@ class _Training:
         try:
             with stop_requests() as stopped:
                 self._start()
-                while self.stream.step < self.run.steps and not stopped():
-                    self._chunk()
-                self._save()
+                self._learn(stopped)
                 return self._end()
+        except EnvironmentFault as fault:
+            told = EnvironmentFault(f"{fault}. {self._way_on()}")
+            self._record("failed", cause=f"{type(told).__name__}: {told}")
+            raise told from fault
         except Diverged as error:
             self._record("diverged", diverged={"quantity": error.quantity, "step": error.step})
             raise
@@ -194,6 +196,32 @@ class _Training:
             self.progress.close()
             for sink in self.sinks:
                 sink.close()
+
+    def _learn(self, stopped: Callable[[], bool]) -> None:
+        try:
+            while self.stream.step < self.run.steps and not stopped():
+                self._chunk()
+        except EnvironmentFault:
+            self._save_what_was_learnt()
+            raise
+        self._save()
+
+    def _save_what_was_learnt(self) -> None:
+        """Saves the stream without its environment, unless a checkpoint with it already stands at this step."""
+        step = self.stream.step
+        try:
+            if step > 0 and step not in self.folder.checkpoint_steps():
+                self._save()
+        except HeadraceError as error:  # on a full disk; the fault is what ended the run
+            self.progress.notice(str(error))
+
+    def _way_on(self) -> str:
+        """What there is to go on from once the environment is mended."""
+        saved = self.folder.latest()
+        if saved is None:
+            return "Nothing is saved yet: mend the environment and run the same command again."
+        where = f"The run is saved as of step {saved.step:,}"
+        return f"{where}: mend the environment, and the same command goes on from there."
 
     def _record(self, status: str, **details: Any) -> None:
         with suppress(HeadraceError):  # on a full disk; the error that ended the run is the one to show
@@ -221,12 +249,12 @@ class _Training:
 
     def _restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
         try:
-            lost = self.stream.restore(arrays, state)
+            why = self.stream.restore(arrays, state)
         except CheckpointDamaged as error:
             raise HeadraceError(f"the checkpoint of {self.folder.path} does not fit this program: {error}") from error
-        if lost:
-            self.progress.notice(lost)
-            self.folder.set_status("running", exact=False)
+        if why:
+            self.progress.notice(f"{why}: a new episode is begun, and the run is no longer exact")
+            self.folder.record_break(self.stream.step, why)
 
     def _chunk(self) -> None:
         step = self.stream.step

@@ -28,6 +28,9 @@ def words(name: str, out: Path, *more: str) -> list[str]:
             "unknown environment 'octax/spacejm'; did you mean 'octax/spacejam'? Known: octax/airplane, ",
         ),
         ("atri/pong", "unknown environment 'atri/pong'; did you mean 'atari/pong'? Known: atari/pong, octax/pong."),
+        ("atari/", "'atari/' names no environment: name one, such as atari/adventure, atari/air_raid, "),
+        ("octax/", "'octax/' names no environment: name one, such as octax/airplane, "),
+        ("gym/", "'gym/' names no environment: give an id after the slash (any registered Gymnasium environment with "),
         ("gym/headrace/Imag-v0", "unknown environment 'gym/headrace/Imag-v0'; did you mean 'gym/headrace/Image-v0'?"),
         ("gym/Pendulum-v1", "gym/Pendulum-v1 has the actions Box(-2.0, 2.0, (1,), float32): only a Discrete action "),
         ("gym/headrace/Small-v0", "an image of 20 x 20 is too small for Conv("),
@@ -60,15 +63,15 @@ def test_one_that_cannot_be_had_is_told_in_a_line_before_anything_is_written(
 def test_one_that_fails_leaves_a_saved_run_and_its_cause(
     kind: str, says: str, command: Command, tmp_path: Path
 ) -> None:
-    done = command(*words(f"gym/headrace/{kind}-v0", tmp_path, "--engine", "fast", "--checkpoint-every", "30"))
+    done = command(*words(f"gym/headrace/{kind}-v0", tmp_path, "--engine", "fast"))
     assert done.returncode == 1
     *_, told = done.stderr.splitlines()
     assert told.startswith("headrace: ")
     assert f"gym/headrace/{kind}-v0 " in told
     assert says in told
-    assert told.endswith("intact; mend the environment and run the same command again.")
+    assert told.endswith("saved as of step 39: mend the environment, and the same command goes on from there.")
     folder = RunFolder.read(only_run(tmp_path))
     assert (folder.status, folder.manifest["cause"]) == ("failed", told.replace("headrace", "EnvironmentFault", 1))
     latest = folder.latest()
     assert latest is not None
-    assert latest.step == 30
+    assert latest.step == 39

@@ -23,7 +23,4 @@ def numbers(value: Any, what: str, shape: tuple[int, ...], env: str, step: int) 
 
 
 def _fault(what: str, env: str, step: int, why: str) -> EnvironmentFault:
-    return EnvironmentFault(
-        f"the {what} that {env} gave at step {step:,} {why}: nothing can be learnt from it. "
-        "The run's last checkpoint is intact; mend the environment and run the same command again."
-    )
+    return EnvironmentFault(f"the {what} that {env} gave at step {step:,} {why}: nothing can be learnt from it")

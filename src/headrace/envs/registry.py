@@ -16,7 +16,7 @@ from headrace.envs.hosted import Hosted
 from headrace.envs.minatar import GAMES
 from headrace.envs.octax import OctaxRules
 from headrace.envs.probe import PUZZLES, Probe, ProbeRules
-from headrace.errors import BadSetting, HeadraceError, UnknownName, unknown
+from headrace.errors import LISTED_NAMES, BadSetting, HeadraceError, UnknownName, unknown
 from headrace.part import Part, differences, to_json, within
 
 __all__ = ["FAMILIES", "FORMS", "SETS", "Environment", "Family", "Hosted", "environment", "make", "matching", "names"]
@@ -222,9 +222,20 @@ def environment(name: str) -> Environment:
     """The environment of that name with its usual rules."""
     family, _, member = name.partition("/")
     found = FAMILIES.get(family)
+    if found is not None and not member:
+        raise UnknownName(f"{name!r} names no environment: {_some_of(family)}")
     if found is None or not (member in found.members or (member and not found.members)):
         raise unknown("environment", name, _akin(family, member or name) or names())
     return Environment(name, found.rules)
+
+
+def _some_of(family: str) -> str:
+    """How the environments of a family are named, by a few of them."""
+    if members := FAMILIES[family].members:
+        some = ", ".join(f"{family}/{member}" for member in members[:LISTED_NAMES])
+        more = len(members) - LISTED_NAMES
+        return f"name one, such as {some}{f' or {more} more' if more > 0 else ''}; `headrace envs` lists them."
+    return f"give an id after the slash ({FAMILIES[family].about})."
 
 
 def _akin(family: str, member: str) -> list[str]:

@@ -17,7 +17,7 @@ from headrace.analysis.report.once import ReadOnce
 from headrace.analysis.report.page import safe_json
 from headrace.analysis.report.quantities import QUANTITIES, quantity
 from headrace.analysis.report.sections.overview import hours_of, rate_of
-from headrace.analysis.report.sections.runs import _thinned
+from headrace.analysis.report.sections.runs import _facts, _thinned
 from headrace.analysis.report.shades import agent_styles
 from headrace.analysis.report.tables import turned
 from headrace.analysis.style import LOOKS, looks_of
@@ -124,3 +124,13 @@ def test_every_column_of_the_glossary_has_a_label_and_a_unit():
     assert columns <= QUANTITIES.keys()
     assert all(what.label and what.unit for what in QUANTITIES.values())
     assert quantity("mine").label == "mine"
+
+
+def test_a_run_s_facts_say_that_it_is_not_exact(tmp_path: Path):
+    run = make_run("strq", "minatar/breakout", steps=10_000)
+    whole = write_run(tmp_path / "whole", run, 3.0)
+    torn = {"exact": False, "breaks": [{"step": 40, "why": "<b>Robot</b> failed"}]}
+    path = write_run(tmp_path / "torn", run, 3.0, details=torn)
+    assert "<dt>exact</dt>" not in _facts(read_record(whole))
+    told = "<dt>exact</dt><dd>no: &lt;b&gt;Robot&lt;/b&gt; failed, and a new episode was begun after step 40</dd>"
+    assert told in _facts(read_record(path))

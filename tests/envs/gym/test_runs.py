@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from headrace.errors import BadSetting, EnvironmentFault
+from headrace.errors import BadSetting, EnvironmentFault, StorageFull
 from headrace.progress import Silent
-from headrace.store import RunFolder
+from headrace.run import run_of
+from headrace.store import RunFolder, RunWriter
 from headrace.training import Trained, train
 from tests.envs.gym import toys
-from tests.small_runs import Command, StopAt
+from tests.small_runs import Command, StopAt, assert_same_arrays, assert_same_result, checkpoint_steps, only_run
 
 TOYS = "gym/tests.envs.gym.toys:headrace/"
 
 
-def go(out: Path, name: str, progress: Any = None, steps: int = 400) -> Trained:
-    return train("strq", f"{TOYS}{name}-v0", steps=steps, settings=["network=Mlp((8,), 8)"], out=out,
-                 engine="reference", checkpoint_every=100, progress=progress)  # fmt: skip
+def go(out: Path, name: str, progress: Any = None, **changes: Any) -> Trained:
+    wanted = {"steps": 400, "engine": "reference", "checkpoint_every": 100, "progress": progress, **changes}
+    return train("strq", f"{TOYS}{name}-v0", settings=["network=Mlp((8,), 8)"], out=out, **wanted)
 
 
 class Heard(Silent):
@@ -59,53 +62,104 @@ def test_one_that_can_be_saved_resumes_exactly(programs: Path, tmp_path: Path) -
     assert one["digest"] == other["digest"]
 
 
+FAULTS = {
+    "raises": r"gym/.*Vector-v0 raised RuntimeError at step 220 \(.*test_runs.py, line \d+\): the robot fell over",
+    "exits": r"gym/.*Vector-v0 raised SystemExit at step 220 \(.*test_runs.py, line \d+\): the robot left",
+    "grows": r"the (observation|successor) that .*Vector-v0 gave at step 220 has shape \(5,\), not \(4,\): nothing .*",
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "fast"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_that_fails_leaves_all_that_was_learnt_and_the_cause(
+    fault: str, engine: str, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = {"engine": engine, "checkpoint_every": None}
+    with monkeypatch.context() as patch:
+        patch.setattr(toys.Vector, "step", _failing(toys.Vector.step, fault, at=220))
+        with pytest.raises(EnvironmentFault, match=rf"^{FAULTS[fault]}\. The run is saved as of step 219: mend "):
+            go(tmp_path, "Vector", **usual)
+    folder = RunFolder.read(only_run(tmp_path))
+    assert folder.status == "failed"
+    assert re.match(f"EnvironmentFault: {FAULTS[fault]}", folder.manifest["cause"])
+    assert "exact" not in folder.manifest  # up to here it is
+    assert folder.episodes()["step"].tolist() == [60, 120, 180]
+    saved = folder.latest()
+    assert saved is not None
+    assert saved.step == 219
+    assert_same_arrays(saved.arrays, _learnt_in(folder, 219))
+
+    heard = Heard()
+    assert go(tmp_path, "Vector", heard, **usual).status == "finished"
+    assert [n for n in heard.notices if "failed: a new episode is begun, and the run is no longer exact" in n]
+    folder = RunFolder.read(folder.path)
+    assert folder.manifest["exact"] is False
+    assert folder.manifest["breaks"] == [{"step": 219, "why": f"{TOYS}Vector-v0 failed"}]
+    assert folder.episodes()["step"].tolist() == [60, 120, 180, 279, 339, 399]
+    assert folder.episodes()["length"].tolist() == [60] * 6
+
+
 @pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        (
-            "raise",
-            r"raised RuntimeError at step 220 \(.*toys.py, line \d+\): the robot fell over\. .* intact",
-        ),
-        ("shape", r"the observation that .*Vector-v0 gave at step 220 has shape \(5,\), not \(4,\)"),
-    ],
+    ("at", "kept"), [(1, "Nothing is saved yet"), (201, "The run is saved as of step 200")], ids=["first", "after"]
 )
-def test_an_environment_that_fails_leaves_a_saved_run_and_its_cause(
-    fault: str, says: str, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_one_that_fails_where_nothing_is_to_be_saved_goes_on_exactly(
+    at: int, kept: str, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = go(tmp_path / "whole", "Vector")
-    monkeypatch.setattr(toys.Vector, "fault", fault)
-    monkeypatch.setattr(toys.Vector, "at", 40)
-    monkeypatch.setattr(toys.Vector, "step", _only_in_the_fourth_episode(toys.Vector.step))
-    with pytest.raises(EnvironmentFault, match=says):
-        go(tmp_path / "faulty", "Vector")
-    folder = RunFolder.read(tmp_path / "faulty" / wanted.path.name)
-    assert folder.status == "failed"
-    assert "EnvironmentFault" in folder.manifest["cause"]
-    latest = folder.latest()
-    assert latest is not None
-    assert latest.step == 200
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(toys.Vector, "step", _failing(toys.Vector.step, "raises", at))
+        with pytest.raises(EnvironmentFault, match=rf"at step {at} .*: the robot fell over\. {kept}: mend"):
+            go(tmp_path / "faulty", "Vector")
+    path = only_run(tmp_path / "faulty")
+    assert max(checkpoint_steps(path), default=0) == at - 1
     assert go(tmp_path / "faulty", "Vector").status == "finished"
-    assert RunFolder.read(folder.path).manifest["digest"] == RunFolder.read(wanted.path).manifest["digest"]
+    assert "exact" not in RunFolder.read(path).manifest
+    assert_same_result(path, wanted.path)
+
+
+def test_one_that_fails_on_a_full_disk_says_both(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(folder: RunWriter, *_: Any) -> None:
+        raise StorageFull(folder.path, 1, "the disk is full")
+
+    monkeypatch.setattr(toys.Vector, "step", _failing(toys.Vector.step, "raises", 50))
+    monkeypatch.setattr(RunWriter, "save_checkpoint", no_room)
+    heard = Heard()
+    with pytest.raises(EnvironmentFault, match=r"the robot fell over\. Nothing is saved yet: mend"):
+        go(tmp_path, "Vector", heard)
+    assert any("the disk is full" in notice for notice in heard.notices)
+    assert RunFolder.read(only_run(tmp_path)).status == "failed"
+
+
+def _failing(step: Any, fault: str, at: int) -> Any:
+    """The step of an environment, but for one that goes wrong."""
+    taken = count(1)
+
+    def wrapped(self: toys.Vector, action: int) -> Any:
+        if next(taken) != at:
+            return step(self, action)
+        if fault == "raises":
+            raise RuntimeError("the robot fell over")
+        if fault == "exits":
+            raise SystemExit("the robot left")
+        return np.zeros(5), 0.0, False, False, {}
+
+    return wrapped
+
+
+def _learnt_in(folder: RunFolder, steps: int) -> dict[str, np.ndarray]:
+    stream = run_of(folder.identity).stream()
+    stream.begin()
+    stream.run(steps)
+    return stream.save()[0]
 
 
 def test_one_that_cannot_be_reset_says_where(programs: Path, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFault, match=r"raised RuntimeError when it was reset \(.*toys.py, line .*stand up"):
+    with pytest.raises(
+        EnvironmentFault, match=r"raised RuntimeError when it was reset \(.*toys.py, line .*stand up\. Nothing "
+    ):
         go(tmp_path, "Unresettable")
-
-
-def _only_in_the_fourth_episode(step: Any) -> Any:
-    taken = {"steps": 0}
-
-    def wrapped(self: toys.Vector, action: int) -> Any:
-        taken["steps"] += 1
-        fault, type(self).fault = type(self).fault, type(self).fault if taken["steps"] > 180 else ""
-        try:
-            return step(self, action)
-        finally:
-            type(self).fault = fault
-
-    return wrapped
 
 
 def test_an_image_too_small_for_the_encoder_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -120,6 +120,33 @@ class Small(Image):
         return np.zeros((20, 20, 3), np.uint8)
 
 
+class Whole(Image):
+    """Shows floats where its space says bytes."""
+
+    shown: Any = np.full((12, 12), 255.0)
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        return self.shown, *super().step(action)[1:]
+
+
+class Bright(Whole):
+    shown = np.full((12, 12), 300.0)
+
+
+class Dim(Whole):
+    """As many who scale images to 0..1 forget to say."""
+
+    shown = np.full((12, 12), 0.25)
+
+
+class Hollow(Whole):
+    shown = np.full((12, 12), np.nan)
+
+
+class Listed(Whole):
+    shown = np.full((12, 12), -1).tolist()
+
+
 class ChannelsFirst(Image):
     """As many libraries for learning want images."""
 
@@ -160,6 +187,6 @@ class Unresettable(Vector):
 
 
 _VECTORS = (Vector, Falls, Grows, OldReset, OldStep, Unpaid, Ragged, Opaque, Shared, SavesItself, Samples)
-_IMAGES = (Image, Small, ChannelsFirst, FewerChannelsThanRows, Deep)
+_IMAGES = (Image, Whole, Bright, Dim, Hollow, Listed, Small, ChannelsFirst, FewerChannelsThanRows, Deep)
 for kind in (*_VECTORS, *_IMAGES, Unmakable, Unresettable):
     gymnasium.register(f"headrace/{kind.__name__}-v0", kind)

@@ -85,10 +85,21 @@ class GymEnv:
     def _seen(self, raw: Any) -> np.ndarray:
         """A copy, since an environment may go on writing into what it returned."""
         try:
-            found = np.array(raw, self._dtype)
-        except (TypeError, ValueError) as error:
+            found = self._cast(np.asarray(raw))
+        except (TypeError, ValueError, OverflowError) as error:
             raise self._fault(f"the observation {raw!r:.80} is no array of numbers") from error
         return found[..., None] if found.shape == self._frame[:-1] and len(self._frame) == 3 else found
+
+    def _cast(self, given: np.ndarray) -> np.ndarray:
+        """A copy of the declared type. Numbers may be rounded to floats, but not wrapped around to bytes."""
+        if given.dtype == self._dtype:
+            return given.copy()
+        with np.errstate(invalid="ignore", over="ignore"):  # whoever looks at the result says what did not fit
+            found = given.astype(self._dtype)
+        if self._dtype == np.uint8 and (found != given).any():
+            lost = given[found != given].flat[0]
+            raise self._fault(f"the observation has {lost} in it, but its space is of {self._dtype}")
+        return found
 
     def _number(self, reward: Any) -> float:
         try:
@@ -104,10 +115,7 @@ class GymEnv:
         return returned
 
     def _fault(self, cause: str) -> EnvironmentFault:
-        return EnvironmentFault(
-            f"{self.spec.name}: {cause}. "
-            "What the run has saved is intact; mend the environment and run the same command again."
-        )
+        return EnvironmentFault(f"{self.spec.name}: {cause}")
 
 
 def _made(name: str) -> gymnasium.Env:
@@ -117,7 +125,7 @@ def _made(name: str) -> gymnasium.Env:
         return gymnasium.make(wanted, disable_env_checker=True, **_drawing(wanted))
     except (gymnasium.error.Error, ImportError) as error:
         raise HeadraceError(f"gym/{name} cannot be made: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise HeadraceError(f"gym/{name} cannot be made: it raised {raised(error)}") from error
 
 
@@ -145,7 +153,7 @@ def _import(module: str) -> None:
         sys.path.insert(0, here)
     try:
         import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise HeadraceError(f"cannot import {module}: {type(error).__name__}: {error}") from error
 
 

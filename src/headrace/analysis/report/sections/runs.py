@@ -23,6 +23,7 @@ from headrace.analysis.report.sections.latents import latents_body
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.analysis.rows import sampled_rows
 from headrace.errors import HeadraceError
+from headrace.manifest import why_not_exact
 from headrace.store import SPEED
 from headrace.tables import Columns
 
@@ -118,6 +119,7 @@ def _facts(record: Record) -> Html:
         ("started", record.manifest.get("start")),
         ("ended", record.manifest.get("end")),
         ("continued", _resumed(record.manifest)),
+        ("exact", f"no: {why}" if (why := why_not_exact(record.manifest)) else ""),
         ("machine", _machine(record.manifest)),
         ("commit", record.manifest.get("commit")),
         ("digest", record.manifest.get("digest")),
