@@ -180,7 +180,7 @@ def write_figures(results: Results, folder: Path, tables: Path) -> None:
     """The figures, and among the tables what is drawn in them."""
     shutil.rmtree(folder, ignore_errors=True)
     rows: list[dict[str, Any]] = []
-    shown = [nine(group) for group in (results.short, results.long) if group.records]
+    shown = [group for group in (nine(results.short), results.long) if group.records]
     for drawn in drawings(shown, rng()):
         if drawn.name.partition("_")[0] in SHOWN_FIGURES:
             save(drawn.figure, folder, drawn.name)
