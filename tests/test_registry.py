@@ -53,9 +53,18 @@ def test_an_unknown_environment_is_answered_with_the_nearest() -> None:
         environment("minatar/brekout")
     with pytest.raises(UnknownName, match="unknown environment 'atari/ponk'; did you mean 'atari/pong'"):
         environment("atari/ponk")
-    for nothing in ("breakout", "gym/", "atari26/pong"):
+    for nothing in ("breakout", "atari26/pong"):
         with pytest.raises(UnknownName, match=f"unknown environment '{nothing}'"):
             environment(nothing)
+
+
+def test_a_family_without_a_member_is_answered_with_some_of_them() -> None:
+    with pytest.raises(UnknownName, match=r"^'minatar/' names no .* minatar/asterix, .*, minatar/space_invaders; `h"):
+        environment("minatar/")
+    with pytest.raises(UnknownName, match=r"^'atari/' names no .* atari/adventure, .* or 92 more; `headrace envs`"):
+        environment("atari/")
+    with pytest.raises(UnknownName, match=r"^'gym/' names no environment: give an id"):
+        environment("gym/")
 
 
 def test_an_unknown_form_is_refused() -> None:

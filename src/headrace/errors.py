@@ -92,4 +92,5 @@ def raised(error: BaseException, when: str = "") -> str:
     """What somebody else's program raised: its kind, when, the line that did, its words."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}{when}{where}: {error}"
+    words = f": {error}" if str(error) else ""
+    return f"{type(error).__name__}{when}{where}{words}"
