@@ -29,12 +29,14 @@ def bench(suite: str, variant: str, seconds: str) -> dict[str, Any]:
 
 
 def rows(found: dict[str, Any]) -> list[str]:
-    """One row for each engine; the ratio stands with the fast one."""
+    """One row for each engine that was measured; the ratio stands with the fast one."""
     place = f"{found['suite']}/{found['game']}" if found["game"] else found["suite"]
     lines = []
-    for engine in ("fast", "reference"):
-        cells = ["-" if (v := found[engine][key]) is None else format(v, form) for key, form in COLUMNS]
-        ratio = f"{found['ratio']:.1f}" if engine == "fast" else ""
+    both = found["engine"] == "both"
+    for engine in ("fast", "reference") if both else (found["engine"],):
+        figures = found[engine] if both else found
+        cells = ["-" if (v := figures[key]) is None else format(v, form) for key, form in COLUMNS]
+        ratio = f"{found['ratio']:.1f}" if both and engine == "fast" else ""
         lines.append(f"| {place} | {found['variant']} | {engine} | {' | '.join(cells)} | {ratio} |")
     return lines
 

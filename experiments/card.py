@@ -4,7 +4,8 @@ python experiments/card.py                          the nine variants, on three 
 python experiments/card.py qrc released --games breakout freeway
 
 Every stream takes the 1,000 steps of one block, by the program that trains, and so does the same run alone. Means of
-all metrics over these steps must agree to a hundredth; where nothing is wrong they do so to 1e-4, which is rounding.
+all metrics over these steps must agree to a hundredth. Where nothing is wrong only rounding is between them: of 54
+streams on an H200 the largest difference of any metric was 1.1e-3, the median 7e-7.
 """
 
 from __future__ import annotations

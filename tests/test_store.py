@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from headrace import checkpoints
+from headrace import claim as claim_module
+from headrace.claim import claim
 from headrace.errors import (
     HeadraceError,
     RunConflict,
@@ -137,6 +139,21 @@ def test_two_processes_never_write_one_run(tmp_path):
         assert RunFolder.read(path).status == "running"
         holder.kill()
     RunFolder.open(path, {}, {}).close()
+
+
+def test_a_lock_whose_file_was_removed_is_nobodys(tmp_path, monkeypatch):
+    """Whoever holds a lock may remove its file; another who had opened it by then must not believe that he holds it."""
+    first, real = claim(tmp_path), claim_module._lock_patiently
+
+    def after_the_first_is_gone(lock):
+        if not first.closed:
+            (tmp_path / "lock").unlink()
+            first.close()
+        real(lock)
+
+    monkeypatch.setattr(claim_module, "_lock_patiently", after_the_first_is_gone)
+    with claim(tmp_path), pytest.raises(RunConflict):
+        claim(tmp_path)
 
 
 def test_a_process_of_another_machine_is_named_with_it(tmp_path):

@@ -1,4 +1,7 @@
-"""Where JAX is absent: the fast engine trains, continues, evaluates and plays on environments of the host."""
+"""Where JAX is absent: the fast engine trains, continues, evaluates and plays on environments of the host.
+
+What needs an engine that is absent says so in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from tests.small_runs import only_run
 
 # Found by every Python process before anything else runs in it.
 NO_JAX = "import sys; sys.modules['jax'] = sys.modules['jaxlib'] = None\n"
+NO_NUMBA = "import sys; sys.modules['numba'] = sys.modules['llvmlite'] = None\n"
 
 # An environment of Atari's shape; the emulator itself is an extra.
 ATARI_SHAPED = """
@@ -32,8 +36,17 @@ sys.exit(main(sys.argv[1:]))
 @pytest.fixture(scope="module")
 def blocked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of processes that cannot import JAX."""
-    folder = tmp_path_factory.mktemp("no_jax")
-    (folder / "sitecustomize.py").write_text(NO_JAX)
+    return environment_with(tmp_path_factory.mktemp("no_jax"), NO_JAX)
+
+
+@pytest.fixture(scope="module")
+def without_numba(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that cannot import numba."""
+    return environment_with(tmp_path_factory.mktemp("no_numba"), NO_NUMBA)
+
+
+def environment_with(folder: Path, first: str) -> dict[str, str]:
+    (folder / "sitecustomize.py").write_text(first)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
@@ -77,6 +90,10 @@ def test_images_of_ataris_shape(blocked: dict[str, str], tmp_path: Path) -> None
     assert "finished 12 steps" in said(blocked, *words, program=program)
     evaluate = ("eval", str(only_run(tmp_path)), "--episodes", "1", "--max-steps", "5")
     assert "over 1 episodes" in said(blocked, *evaluate, program=program)
+    video = tmp_path / "x.gif"
+    play = ("play", str(only_run(tmp_path)), "--out", str(video), "--max-steps", "5")
+    assert f"{video}: return" in said(blocked, *play, program=program)
+    assert video.read_bytes().startswith(b"GIF8")
 
 
 def test_a_sweep_and_its_workers(blocked: dict[str, str], tmp_path: Path) -> None:
@@ -84,9 +101,50 @@ def test_a_sweep_and_its_workers(blocked: dict[str, str], tmp_path: Path) -> Non
     assert "4/4 done" in said(blocked, *words)
 
 
-def test_without_jax_the_reference_engine_says_what_to_install(blocked: dict[str, str], tmp_path: Path) -> None:
-    words = ["train", "qrc", "minatar/breakout", "--engine", "reference", "--out", str(tmp_path / "runs")]
-    done = subprocess.run([sys.executable, "-m", "headrace", *words], env=blocked, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr == "headrace: the reference engine needs jax: pip install jax\n"
-    assert not (tmp_path / "runs").exists()
+def refused(environment: dict[str, str], folder: Path, words: str) -> str:
+    """What an error says that is all there is: nothing is printed, nothing is left."""
+    folder.mkdir()
+    command = [sys.executable, "-m", "headrace", *words.split()]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert list(folder.iterdir()) == []
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train qrc minatar/breakout --engine reference",
+        "sweep strq minatar/breakout --engine reference",
+        "sweep strq minatar/breakout --engine reference --form host",
+        "sweep strq minatar/breakout --on fleet",
+        "bench --on fleet --json x.json",
+        "bench --engine reference --json x.json",
+    ],
+)
+def test_without_jax_the_reference_engine_says_what_to_install(
+    words: str, blocked: dict[str, str], tmp_path: Path
+) -> None:
+    message = refused(blocked, tmp_path / "here", words)
+    assert message == "headrace: the reference engine needs jax: pip install jax\n"
+
+
+def test_without_numba_the_fast_engine_says_what_to_install(without_numba: dict[str, str], tmp_path: Path) -> None:
+    message = refused(without_numba, tmp_path / "here", "bench --engine fast --json x.json")
+    assert message == "headrace: the fast engine needs numba: pip install numba\n"
+
+
+def test_a_benchmark_of_both_engines_measures_the_one_that_is_there(blocked: dict[str, str]) -> None:
+    found = json.loads(said(blocked, "bench", "--variant", "strq", "--seconds", "0.05", "--json", "-"))
+    assert found["notes"][0] == "only the fast engine was measured: the reference engine needs jax: pip install jax"
+    assert (found["engine"], found["steps_per_s"] > 0) == ("fast", True)
+    assert "ratio" not in found
+
+
+def test_a_sweep_whose_runs_are_finished_needs_no_engine(
+    blocked: dict[str, str], without_numba: dict[str, str], tmp_path: Path
+) -> None:
+    """Runs of an engine that is absent count as done where nothing is left to do."""
+    words = ("sweep", "strq", "minatar/breakout", "--seeds", "0", "--steps", "20", "--out", str(tmp_path))
+    assert "1/1 done" in said(blocked, *words)
+    assert "1/1 done" in said(without_numba, *words)

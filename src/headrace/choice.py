@@ -49,6 +49,12 @@ def missing_for(engine: str) -> str:
     return f"the {engine} engine needs {' and '.join(missing)}: pip install {' '.join(missing)}" if missing else ""
 
 
+def require_engine(engine: str) -> None:
+    """An error where the engine cannot be used here."""
+    if missing := missing_for(engine):
+        raise HeadraceError(missing)
+
+
 def _form(env: Environment, form: str) -> str:
     """What the reference engine takes: it has all forms, and the environment has a usual one."""
     return env.forms[0] if form == "auto" else form

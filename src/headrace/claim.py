@@ -76,6 +76,17 @@ def _clear_stale(path: Path) -> None:
 
 def claim(path: Path, name: str = LOCK, doing: str = "training the run in") -> IO[str]:
     """A lock that this process alone holds until it closes it or dies; RunConflict if another has it."""
+    lock = _locked(path, name, doing)
+    while not _is_at(lock, path / name):  # whoever had it has removed the file a moment ago
+        lock.close()
+        lock = _locked(path, name, doing)
+    with suppress(OSError):  # for a message only; a full disk may refuse it
+        os.ftruncate(lock.fileno(), 0)
+        os.write(lock.fileno(), f"{os.getpid()} {socket.gethostname()}".encode())
+    return lock
+
+
+def _locked(path: Path, name: str, doing: str) -> IO[str]:
     try:
         lock = open(path / name, "a+")  # noqa: SIM115 - it stays open while the run is written
     except OSError as error:
@@ -87,10 +98,15 @@ def claim(path: Path, name: str = LOCK, doing: str = "training the run in") -> I
             if not isinstance(error, BlockingIOError):
                 raise HeadraceError(f"cannot lock {path / name}: {error.strerror}") from error
             raise RunConflict(f"another process ({_holder(lock)}) is {doing} {path}") from error
-    with suppress(OSError):  # for a message only; a full disk may refuse it
-        os.ftruncate(lock.fileno(), 0)
-        os.write(lock.fileno(), f"{os.getpid()} {socket.gethostname()}".encode())
     return lock
+
+
+def _is_at(lock: IO[str], path: Path) -> bool:
+    """Whether the open file is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), path.stat())
+    except OSError:
+        return False
 
 
 def _lock_patiently(lock: IO[str]) -> None:

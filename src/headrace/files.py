@@ -71,6 +71,16 @@ def write_atomically(path: Path, data: bytes) -> None:
         sync_directory(path.parent)
 
 
+def require_writable(path: Path) -> None:
+    """The error that `write_atomically` would end in, before there is anything to write."""
+    with storage_errors(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        temporary = temporary_name(path)
+        write_durably(temporary, b"")
+        temporary.unlink()
+
+
 def remove_temporaries(folder: Path) -> None:
     """Clears away what a killed process left while writing atomically."""
     for stale in folder.glob(".*.tmp"):

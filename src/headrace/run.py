@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.agents import Agent, agent_named, name_of
-from headrace.choice import choose, missing_for
+from headrace.choice import choose, require_engine
 from headrace.envs.base import EnvSpec
 from headrace.envs.registry import Environment, environment
-from headrace.errors import BadSetting, HeadraceError
+from headrace.errors import BadSetting
 from headrace.manifest import identity_hash
 from headrace.part import from_json, to_json, tweak
 from headrace.stream import Engine, HostStream, Stream
@@ -53,8 +53,7 @@ class Run:
 
     def stream(self, threads: int = 1) -> Stream:
         """A stream that has not begun yet. A second thread, which the fast engine has a use for, changes no number."""
-        if missing := missing_for(self.engine):
-            raise HeadraceError(missing)
+        require_engine(self.engine)
         if self.form == "compiled":
             from headrace.engines.reference.compiled import CompiledStream
 
@@ -112,6 +111,13 @@ def whole(what: str, value: float, low: int, high: int = 2**31 - 1) -> int:
         shown = f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
         raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {shown}")
     return int(value)
+
+
+def seconds(what: str, value: float) -> float:
+    """The number; an error where it is no length of time."""
+    if not 0 <= value < float("inf"):
+        raise BadSetting(f"{what} must be a number of seconds from 0, got {value:g}")
+    return value
 
 
 def run_of(identity: dict[str, Any]) -> Run:

@@ -19,11 +19,12 @@ TINY = "network=Conv((4,),((3,3),),((2,2),),16)"
 PATIENCE = 240.0  # seconds; a busy machine may be slow
 
 
-def tiny(variants: str, envs: str, seeds: str, steps: int, *settings: str) -> list[Run]:
-    return grid(variants, envs, seeds=seeds, steps=steps, settings=(TINY, *settings), engine="reference")
+def tiny(variants: str, envs: str, seeds: str, steps: int, *settings: str, engine: str = "reference") -> list[Run]:
+    return grid(variants, envs, seeds=seeds, steps=steps, settings=(TINY, *settings), engine=engine)
 
 
 def tiny_words(variants: str, envs: str, seeds: str, steps: int, out: Path, *more: str) -> list[str]:
+    """Words that come later count: `--engine fast` among them is the engine."""
     words = [
         "--seeds",
         seeds,

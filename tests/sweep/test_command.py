@@ -41,6 +41,18 @@ from tests.sweep.support import TINY, tiny, tiny_words
         ("qrc minatar/breakout --streams 9", "headrace: --streams goes with --on fleet, got --on local"),
         ("qrc minatar/breakout --on slurm --time soon", "headrace: a time is minutes (90), hours (1:30)"),
         ("qrc minatar/breakout --jobs 1.5", "headrace: jobs must be a whole number"),
+        (
+            "qrc minatar/breakout --stop-after nan",
+            "headrace: --stop-after must be a number of seconds from 0, got nan",
+        ),
+        (
+            "qrc minatar/breakout --stop-after -1",
+            "headrace: --stop-after must be a number of seconds from 0, got -1",
+        ),
+        (
+            "qrc minatar/breakout --stop-after inf --status",
+            "headrace: --stop-after must be a number of seconds from 0, got inf",
+        ),
         ("qrc minatar/breakout --seeds 3:3", "headrace: an empty grid: the seeds '3:3' name none"),
     ],
 )

@@ -232,6 +232,8 @@ def test_a_second_sweep_of_a_folder_is_refused_and_told_by_whom(tmp_path: Path) 
         ({"jobs": 0}, BadSetting, "jobs must be a whole number from 1"),
         ({"streams": 1.5}, BadSetting, "streams must be a whole number"),
         ({"checkpoint_every": -3}, BadSetting, "checkpoint_every must be"),
+        ({"stop_after": float("nan")}, BadSetting, "stop_after must be a number of seconds from 0, got nan"),
+        ({"stop_after": -0.5}, BadSetting, "stop_after must be a number of seconds from 0, got -0.5"),
         (
             {"runs": grid("qrc", "minatar/breakout", settings=["network=Conv((4,),((30,3),),((1,1),),16)"])},
             BadSetting,
@@ -244,6 +246,44 @@ def test_bad_input_leaves_nothing_behind(tmp_path: Path, changes: dict, error: t
     with pytest.raises(error, match=said):
         sweep(words.pop("runs"), words.pop("out"), **words)
     assert not list(tmp_path.iterdir())
+
+
+class Shut(Scripted):
+    """A place that turns everything away once it is asked to train."""
+
+    def wait(self, seconds: float) -> list[Any]:
+        raise HeadraceError("the place is shut")
+
+
+@pytest.mark.parametrize("there", [[], ["deep"], ["deep", "deep/out"], ["deep", "deep/out", "deep/out/mine"]])
+def test_a_place_that_refuses_leaves_what_was_there(
+    there: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXECUTORS, "shut", "tests.sweep.test_driver:Shut")
+    for name in there:
+        (tmp_path / name).mkdir()
+    with pytest.raises(HeadraceError, match="the place is shut"):
+        sweep(PLAN, tmp_path / "deep" / "out", on="shut")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == there
+
+
+def test_a_sweep_that_is_refused_leaves_the_lock_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the other came while this one was asking."""
+    with pytest.raises(RunConflict), claim(tmp_path, LOCK, "sweeping into"):
+        swept(tmp_path)
+    assert (tmp_path / LOCK).exists()
+
+    def taken(*_: Any) -> None:
+        held.append(claim(tmp_path, LOCK))
+        raise HeadraceError("another was faster")
+
+    held: list[Any] = []
+    (tmp_path / LOCK).unlink()
+    monkeypatch.setattr("headrace.sweep.driver._require_able", taken)
+    with pytest.raises(HeadraceError, match="another was faster"):
+        swept(tmp_path)
+    assert (tmp_path / LOCK).exists()
+    held[0].close()
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -213,6 +213,26 @@ def test_a_stream_of_a_fleet_is_the_same_run_alone() -> None:
     assert_like_alone("qrc+spr+orth", "minatar/breakout,minatar/freeway", "minatar/breakout", "aux.objective.horizon=2")
 
 
+@pytest.mark.usefixtures("programs")
+def test_streams_with_numbers_of_their_own_are_the_same_runs_alone() -> None:
+    """One structure, one seed, one game: what one stream has that the others have not is its numbers."""
+    numbers = ("td.lr=0.1|1", "td.lamda=0.2|0.8", "aux.weight=0.1|2")
+    runs = tiny("strq+spr", "minatar/breakout", "0", 100_000, "aux.objective.horizon=2", *numbers)
+    assert len({run.agent for run in runs}) == len(runs) == 8
+    fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * 8, 100_000)
+    fleet.begin()
+    episodes, together = fleet.run(200).episodes(), fleet.save()
+    alone = [CompiledStream(run.agent, run.env.compiled(), seed=0, steps=100_000) for run in runs]
+    for i, stream in enumerate(alone):
+        stream.begin()
+        assert stream.run(200) == episodes[i], runs[i].name
+    arrays = [stream.save()[0] for stream in alone]
+    others = min(_distance(arrays[i], arrays[j]) for i in range(8) for j in range(i))
+    apart = max(_distance(ours, theirs) for ours, theirs in zip(together, arrays, strict=True))
+    print(f"apart by {apart:.1e}, from one another by {others:.1e}")
+    assert apart < 1e-2 * others
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("variant", ["dqn", "strq", "qrc", "qrc+spr+orth", "strq+spr+orth2"])

@@ -77,6 +77,29 @@ def test_a_sweep_whose_parent_is_killed_twice_continues(command: Command, undist
     assert_undisturbed(tmp_path, undisturbed)
 
 
+def test_a_sweep_of_the_fast_engine_whose_worker_and_whose_parent_are_killed_continues(
+    command: Command, tmp_path: Path
+) -> None:
+    plan, how = ("qrc+spr+orth", "minatar/breakout", "0:2", 8000), (*HOW, "--engine", "fast")
+    runs, alone, killed = tiny(*plan, engine="fast"), tmp_path / "alone", tmp_path / "killed"
+    assert command(*tiny_words(*plan, alone, *how)).returncode == 0
+
+    process = command.start(*tiny_words(*plan, killed, *how))
+    for step, whose in ((800, "worker"), (2400, "parent")):
+        wait_until(lambda step=step: all(newest(killed / run.name) >= step for run in runs), process)
+        workers = workers_of(process)
+        kill(workers[0] if whose == "worker" else process.pid)
+    _, err = process.communicate()
+    assert "failed, it is tried again: its process was killed by SIGKILL" in err
+    wait_until(lambda: not any(map(alive, workers)))
+    assert not all(finished(killed / run.name) for run in runs)
+
+    last = command(*tiny_words(*plan, killed, *how))
+    assert (last.returncode, "2/2 done" in last.stdout) == (0, True), last.stderr
+    assert run_names(killed) == run_names(alone)
+    assert results(killed, runs) == results(alone, runs)
+
+
 def assert_pinned(workers: list[int]) -> None:
     assert len(workers) == 2
     cores = [os.sched_getaffinity(pid) for pid in workers]

@@ -105,6 +105,13 @@ def nothing():
 def gone():
     raise SystemExit(3)
 
+def one_by_one():
+    yield from grid("qrc", "minatar/*", seeds=range(2), steps=1000)
+
+def until_it_breaks():
+    yield from plan()
+    1 / 0
+
 number = 3
 """
 
@@ -117,6 +124,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_file_gives_the_runs_of_its_plan(file: Path) -> None:
     assert read_plan(file) == grid("qrc", "minatar/*", seeds="0:2", steps=1000)
+    assert read_plan(f"{file}::one_by_one") == read_plan(file)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +136,7 @@ def test_a_file_gives_the_runs_of_its_plan(file: Path) -> None:
         ("words", r"words\(\) must return a list of runs, as grid\(...\) does; got 'q'"),
         ("nothing", r"nothing\(\) gave an empty plan"),
         ("gone", "file.py, line 23: SystemExit: 3"),
+        ("until_it_breaks", "file.py, line 30: ZeroDivisionError: division by zero"),
         ("number", r"defines no function number\(\)"),
         ("absent", r"defines no function absent\(\)"),
     ],
@@ -141,6 +150,12 @@ def test_a_file_that_is_not_python_is_said_with_its_line(tmp_path: Path) -> None
     (tmp_path / "bad.py").write_text("x = 1\ndef plan(:\n")
     with pytest.raises(HeadraceError, match=r"bad.py, line 2: SyntaxError: "):
         read_plan(tmp_path / "bad.py")
+    (tmp_path / "binary.py").write_bytes(b"x = 1\ny = 2\n\0\n")
+    with pytest.raises(HeadraceError, match=r"binary.py, line 3: SyntaxError: .*null bytes"):
+        read_plan(tmp_path / "binary.py")
+    (tmp_path / "coded.py").write_text("# coding: klingon\n")
+    with pytest.raises(HeadraceError, match=r"coded.py: SyntaxError: .*klingon"):
+        read_plan(tmp_path / "coded.py")
     with pytest.raises(HeadraceError, match="there is no plan file"):
         read_plan(tmp_path / "absent.py")
 

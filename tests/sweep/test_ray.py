@@ -100,7 +100,7 @@ def test_an_address_that_does_not_answer_is_said_soon(command: Command, tmp_path
         f"headrace: no Ray cluster answers at 127.0.0.1:{port}: [Errno 111] Connection refused; start"
     )
     assert time.monotonic() - began < 60
-    assert run_names(tmp_path / "out") == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "head", ":6379", "head:port"])

@@ -150,15 +150,29 @@ def test_a_machine_without_slurm_is_said(
     assert not (tmp_path / "out").exists()
 
 
+def stand_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs with the names of Slurm's commands, first in the path."""
+    folder.mkdir()
+    for name in ("sbatch", "srun", "squeue", "scancel", "scontrol"):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_a_slurm_that_refuses_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(tmp_path / "bin", "echo sbatch: error: invalid partition >&2; exit 1", monkeypatch)
+    assert main(tiny_words(*GRID, tmp_path / "out", "--on", "slurm", "--partition", "nowhere")) == 1
+    said = capsys.readouterr().err
+    assert said.splitlines()[-1].startswith("headrace: Slurm did not take the jobs: ")
+    assert "invalid partition" in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_script_for_slurm_asks_for_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for sbatch keeps the script that it is given."""
-    program = tmp_path / "bin" / "sbatch"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\ncp "$1" {tmp_path}/script\necho Submitted batch job 7\n')
-    for name in ("sbatch", "srun", "squeue", "scancel", "scontrol"):
-        (program.parent / name).write_text(program.read_text())
-        (program.parent / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    stand_in(tmp_path / "bin", f'cp "$1" {tmp_path}/script\necho Submitted batch job 7', monkeypatch)
     options = Options(jobs=5, slurm=SlurmOptions("cpu", 90, 1.5, ("account=lab", "qos=low")))
     place = slurm.Slurm(tmp_path / "out", options)
     for job in place.jobs(RUNS):

@@ -33,11 +33,19 @@ def run(words: argparse.Namespace) -> int:
 
     if words.on not in PLACES:
         raise unknown("place to measure", words.on, PLACES)
+    _require_file(words.json)
     found, text = (_fleet(words), fleet_text) if words.on == "fleet" else (_one_stream(words), stream_text)
     if words.json != "-":
         print(text(found))
     _write(words.json, found)
     return 0
+
+
+def _require_file(where: str | None) -> None:
+    from headrace.files import require_writable
+
+    if where not in (None, "-"):
+        require_writable(Path(where))
 
 
 def _write(where: str | None, found: dict[str, Any]) -> None:
@@ -61,18 +69,33 @@ def _one_stream(words: argparse.Namespace) -> dict[str, Any]:
         raise unknown("engine", words.engine, ENGINES)
     threads = whole("threads", words.threads, 1, 2)
     what = {"suite": words.suite, "game": words.game, "variant": words.variant, "threads": threads}
-    engines = ENGINES[words.engine]
+    engines, notes = _usable(words.engine)
     speed = {"do": "speed", **what, "engines": engines, "seconds": _positive(words.seconds)}
     found = in_own_process(speed, threads)
     figures = found.pop("engines")
     for engine in engines:
         figures[engine]["peak_rss_mb"] = in_own_process({"do": "memory", **what, "engine": engine}, threads)
-    alone = figures.get(words.engine, figures)  # both stay apart
+    measured = "both" if len(engines) == 2 else engines[0]
+    alone = figures.get(measured, figures)  # both stay apart
     facts = {"machine": machine_facts(), "commit": commit()}
-    return {**what, "engine": words.engine, **found, **alone, **facts}
+    return {**what, "engine": measured, **found, "notes": [*notes, *found["notes"]], **alone, **facts}
+
+
+def _usable(word: str) -> tuple[tuple[str, ...], list[str]]:
+    """Those of the engines that can be used here, and what to say of the other; an error where none can."""
+    from headrace.choice import missing_for, require_engine
+
+    missing = {engine: missing_for(engine) for engine in ENGINES[word]}
+    usable = tuple(engine for engine, what in missing.items() if not what)
+    if not usable:
+        require_engine(ENGINES[word][0])
+    return usable, [f"only the {usable[0]} engine was measured: {what}" for what in missing.values() if what]
 
 
 def _fleet(words: argparse.Namespace) -> dict[str, Any]:
+    from headrace.choice import require_engine
+
+    require_engine("reference")
     from headrace.bench.fleet import measure_fleet
     from headrace.manifest import commit, machine_facts
     from headrace.programs import reuse_compiled_programs

@@ -104,8 +104,11 @@ def plan_of(words: argparse.Namespace) -> list[Run]:
 
 def place_of(words: argparse.Namespace) -> dict[str, Any]:
     """What was chosen about the place of training; an error where it is another place's."""
+    from headrace.run import seconds
     from headrace.sweep.slurm_options import slurm_options
 
+    if words.stop_after is not None:
+        seconds("--stop-after", words.stop_after)
     given: dict[str, Any] = {}
     for place, names in PLACE_ONLY.items():
         chosen = {name: getattr(words, name) for name in names if getattr(words, name) is not None}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.agents import module_shapes
+from headrace.choice import require_engine
 from headrace.claim import claim
 from headrace.errors import BadSetting, HeadraceError
 from headrace.files import storage_errors
-from headrace.run import Run, whole
+from headrace.run import Run, seconds, whole
 from headrace.store import RunFolder
 from headrace.sweep.display import Display, Quiet
 from headrace.sweep.executor import (
@@ -73,37 +75,55 @@ def sweep(
         address,
         slurm or SlurmOptions(),
     )
-    place = executor(on, folder, options)
-    try:
+    limit = float("inf") if stop_after is None else seconds("stop_after", stop_after)
+    with _left_as_found(folder), closing(executor(on, folder, options)) as place:
+        _require_able(run for run in plan if standing(run, folder).state != "done")
         divided = place.jobs(plan)
-        _require_fitting(plan)
         for notice in dict.fromkeys(run.notice for run in plan if run.notice):
             shown.notice(notice)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with claim(folder, LOCK, "sweeping into"):
-            return _Sweep(plan, folder, place, shown, stop_after).go(divided)
-    finally:
-        place.close()
+            return _Sweep(plan, folder, place, shown, limit).go(divided)
+
+
+@contextmanager
+def _left_as_found(out: Path) -> Iterator[None]:
+    """Where a sweep is refused before any run has begun, nothing is left that was not there."""
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    before = _names(out)
+    try:
+        yield
+    except BaseException:
+        if _names(out) - before == {LOCK}:
+            with suppress(HeadraceError, OSError), claim(out, LOCK, "sweeping into"):
+                (out / LOCK).unlink()
+        with suppress(OSError):  # one that is not empty
+            for folder in made:
+                folder.rmdir()
+        raise
+
+
+def _names(folder: Path) -> set[str]:
+    return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
 def _whole(what: str, value: float | None) -> int | None:
     return None if value is None else whole(what, value, 1)
 
 
-def _require_fitting(plan: Sequence[Run]) -> None:
-    """An environment that cannot be had, or a network too large for it, is said before anything is written."""
-    for agent, env, form in dict.fromkeys((run.agent, run.env, run.form) for run in plan):
+def _require_able(runs: Iterable[Run]) -> None:
+    """An engine or environment that cannot be had, or a network too large, is said before anything is written."""
+    for engine, agent, env, form in dict.fromkeys((run.engine, run.agent, run.env, run.form) for run in runs):
+        require_engine(engine)
         spec = (env.compiled() if form == "compiled" else env.host()).spec
         module_shapes(agent, spec.observation_shape, spec.n_actions)
 
 
 class _Sweep:
-    def __init__(
-        self, plan: Sequence[Run], out: Path, place: Executor, display: Display, stop_after: float | None
-    ) -> None:
+    def __init__(self, plan: Sequence[Run], out: Path, place: Executor, display: Display, limit: float) -> None:
         self.out, self.place, self.display = out, place, display
-        self.until = time.monotonic() + (float("inf") if stop_after is None else stop_after)
+        self.until = time.monotonic() + limit
         self.board: dict[str, Standing] = {run.name: standing(run, out) for run in plan}
         self.failures: Counter[str] = Counter()
         self.saved: dict[str, int] = {}  # the step from which each run was last given away

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from headrace.choice import require_engine
 from headrace.envs.gym import IMPORTS
 from headrace.errors import unknown
 from headrace.run import Run
@@ -123,6 +124,7 @@ def program_of(run: Run) -> tuple[object, ...]:
     """Equal for two runs that one compiled program can train, its numbers and seed being arguments."""
     if run.engine == "fast":
         return (run.engine,)  # compiled once for all of them
+    require_engine(run.engine)
     import jax
 
     import headrace.engines.reference.trees  # noqa: F401 - makes agents trees

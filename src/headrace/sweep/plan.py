@@ -117,7 +117,7 @@ def read_plan(words: str | Path) -> list[Run]:
     function = function or FUNCTION
     try:
         make = getattr(_loaded(path), function, None)
-        runs = make() if callable(make) else None
+        runs = _listed(make()) if callable(make) else []
     except (Exception, SystemExit) as error:
         raise HeadraceError(_where(path, error)) from error
     if make is None or not callable(make):
@@ -145,14 +145,26 @@ def _where(path: Path, error: BaseException) -> str:
     """The file, the line of it that the error came from, and what the error says."""
     cause = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
-        return f"{error.filename or path}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+        line = error.lineno or _line_of_nul(path)
+        where = f"{error.filename or path}, line {line}" if line else f"{path}"
+        return f"{where}: {type(error).__name__}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).absolute() == path.absolute()]
     return f"{path}, line {lines[-1]}: {cause}" if lines else f"{path}: {cause}"
 
 
-def _checked(path: Path, function: str, runs: Any) -> list[Run]:
-    found = list(runs) if isinstance(runs, Iterable) else [runs]
+def _line_of_nul(path: Path) -> int:
+    """Python does not say where a file has a byte that no program has; 0 where it has none."""
+    before, nul, _ = path.read_bytes().partition(b"\0")
+    return before.count(b"\n") + 1 if nul else 0
+
+
+def _listed(runs: Any) -> list[Any]:
+    """What a plan gave; one that is a generator runs only now."""
+    return list(runs) if isinstance(runs, Iterable) else [runs]
+
+
+def _checked(path: Path, function: str, found: list[Any]) -> list[Run]:
     for item in found:
         if not isinstance(item, Run):
             raise HeadraceError(f"{path}: {function}() must return a list of runs, as grid(...) does; got {item!r}")

@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from headrace.agents import VARIANTS, Agent, BySuite, agent_named
-from headrace.envs.base import EnvSpec
+from headrace.envs.base import EnvSpec, TimeStep
 from tests.engines.fast.support import SUITES, engines, errors_of, experience, on, relative_error, spec_of
 from tests.engines.fast.truth import true_state
 
@@ -67,6 +68,13 @@ class Found:
 
 
 def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0) -> Found:
+    """Both engines on experience that has everything in it: `compare_answers`."""
+    return compare_answers(agent, spec, *experience(spec.frame_shape, steps), look_every)
+
+
+def compare_answers(
+    agent: Agent, spec: EnvSpec, first: np.ndarray, answers: Sequence[TimeStep], look_every: int = 0
+) -> Found:
     """Runs both side by side, the fast engine put into the reference's state before every step.
 
     Double precision is looked at every so many steps, and wherever the engines differ by more than the tolerance: then
@@ -74,7 +82,6 @@ def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0) 
     input of LeakyReLU so near zero that the last digit of a weight decides its sign, and with it a slope of 1 or 0.01.
     """
     reference, fast = engines(agent, spec)
-    first, answers = experience(spec.frame_shape, steps)
     reference.begin(first)
     fast.begin(first)
     found = Found()
@@ -98,7 +105,7 @@ def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0) 
             found.edges += 1
         else:
             found.note(errors)
-    assert found.edges <= max(1, steps / 100), f"{found.edges} steps on an edge are too many to be chance"
+    assert found.edges <= max(1, len(answers) / 100), f"{found.edges} steps on an edge are too many to be chance"
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 from headrace.agents import ABLATIONS, VARIANTS, BySuite, agent_named
 from headrace.envs.base import TimeStep
 from tests.engines.fast.free import FREE_TOLERANCE, run_free
-from tests.engines.fast.parity import METRICS, compare_steps
+from tests.engines.fast.parity import METRICS, compare_answers, compare_steps
 from tests.engines.fast.support import (
     IMAGE,
     SMALL,
@@ -103,6 +103,7 @@ def test_a_thousand_steps_on_its_own_stay_near_the_reference(name):
 
 
 SHAPE = SUITES["vector"]
+WITH_SPR = ["dqn+spr", "strq+spr+orth2", "qrc+spr+orth"]  # each rule, with filters and without
 
 
 def fed(name, answers, first):
@@ -131,6 +132,24 @@ def test_an_observation_that_never_changes(name, value):
         compare(fast.save(), reference.save(), 5e-5, f"step {t}")
 
 
+@pytest.mark.parametrize("value", [0.0, 3.5, 1e30])
+@pytest.mark.parametrize("name", WITH_SPR)
+def test_spr_on_an_observation_that_never_changes(name, value):
+    """Before the biases move, every latent that is guessed and every one that is guessed at has zero norm."""
+    obs = np.full(SHAPE, value, np.float32)
+    answers = [answer(obs, 1.0, t % 9 == 8) for t in range(24)]  # SPR's window fills up and is emptied again
+    found = compare_answers(on(agent_named(name), BySuite()), spec_of(SHAPE), obs, answers)
+    assert found.worst > 0, "something is learnt, and rounded"
+
+
+@pytest.mark.parametrize("name", WITH_SPR)
+def test_spr_on_denormal_rewards_and_observations(name):
+    random = np.random.default_rng(0)
+    tiny = [(random.random(SHAPE) * 1e-39).astype(np.float32) for _ in range(24)]
+    answers = [answer(obs, 1e-40, t % 9 == 8) for t, obs in enumerate(tiny)]
+    compare_answers(on(agent_named(name), BySuite()), spec_of(SHAPE), tiny[0], answers)
+
+
 @pytest.mark.parametrize("name", ["strq", "qrc"])
 def test_denormal_rewards_and_observations_count_as_zero(name):
     random = np.random.default_rng(0)
@@ -144,7 +163,7 @@ def test_denormal_rewards_and_observations_count_as_zero(name):
             np.testing.assert_allclose(got[key], wanted[key], rtol=1e-4, atol=1e-6, err_msg=f"{key} at {t}")
 
 
-@pytest.mark.parametrize("name", ["strq", "qrc"])
+@pytest.mark.parametrize("name", ["strq", "qrc", *WITH_SPR])
 def test_a_divergence_is_noticed_at_the_same_step_in_the_same_quantity(name):
     from headrace.engines.reference.stream import trouble_in
 
