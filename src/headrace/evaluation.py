@@ -16,7 +16,7 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.files import storage_errors, write_atomically
 from headrace.run import Run, run_of, whole
 from headrace.store import RunFolder
-from headrace.stream import Episode
+from headrace.stream import Episode, begun, stepped
 
 PICTURES_PER_SECOND = 15
 
@@ -99,11 +99,11 @@ def _episodes(
 ) -> Iterator[tuple[Episode, bool]]:
     """Each episode, and whether it was stopped at the limit of steps."""
     for number in range(count):
-        obs, total, length, last = env.reset(seed + number), 0.0, 0, False
+        obs, total, length, last = begun(env, seed + number), 0.0, 0, False
         while not last and length < max_steps:
             if frames is not None:
                 frames.append(env.render())
-            timestep = env.step(policy(obs))
+            timestep = stepped(env, policy(obs), length + 1)
             obs, last = timestep.obs, bool(timestep.last)
             total, length = total + float(timestep.reward), length + 1
         yield Episode(length, total, length), not last

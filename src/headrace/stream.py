@@ -65,7 +65,7 @@ class HostStream:
         return self.engine.step
 
     def begin(self) -> None:
-        self.engine.begin(self._reset(self.seed))
+        self.engine.begin(begun(self.env, self.seed))
 
     def run(self, n: int) -> list[Episode]:
         if self._fault is not None:
@@ -73,29 +73,13 @@ class HostStream:
         begun_at, ended = self.step, list[Episode]()
         try:
             for _ in range(n):
-                if (episode := self.engine.learn(self._stepped())) is not None:
+                if (episode := self.engine.learn(stepped(self.env, self.engine.action, self.step + 1))) is not None:
                     ended.append(episode)
         except EnvironmentFault as fault:
             self._fault = fault
             if self.step == begun_at:
                 raise
         return ended
-
-    def _stepped(self) -> TimeStep:
-        try:
-            return self.env.step(self.engine.action)
-        except (HeadraceError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # SystemExit too: an environment ends its run, not the program
-            raise _fault(self.env.spec.name, f" at step {self.step + 1:,}", error) from error
-
-    def _reset(self, seed: int) -> np.ndarray:
-        try:
-            return self.env.reset(seed)
-        except (HeadraceError, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            raise _fault(self.env.spec.name, " when it was reset", error) from error
 
     def report(self) -> dict[str, float]:
         return self.engine.report()
@@ -111,12 +95,32 @@ class HostStream:
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
         self.engine.restore(arrays)
         if state["env"] is None:  # begun with a seed of its own, or each resumption would play the first episode again
-            self.engine.restart(self._reset((self.seed + self.step) % 2**31))
+            self.engine.restart(begun(self.env, (self.seed + self.step) % 2**31))
             return f"{self.env.spec.name} {'failed' if 'fault' in state else 'cannot be saved'}"
-        self._reset(self.seed)
+        begun(self.env, self.seed)
         self.env.restore(state["env"])
         return ""
 
 
-def _fault(name: str, when: str, error: BaseException) -> EnvironmentFault:
-    return EnvironmentFault(f"{name} raised {raised(error, when)}")
+def begun(env: HostEnv, seed: int) -> np.ndarray:
+    """The first observation of a host environment; what it raises is a fault of its own."""
+    try:
+        return env.reset(seed)
+    except (HeadraceError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise _fault(env, " when it was reset", error) from error
+
+
+def stepped(env: HostEnv, action: int, step: int) -> TimeStep:
+    """What an action leads to; what the environment raises at this step is a fault of its own."""
+    try:
+        return env.step(action)
+    except (HeadraceError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit too: an environment ends its run, not the program
+        raise _fault(env, f" at step {step:,}", error) from error
+
+
+def _fault(env: HostEnv, when: str, error: BaseException) -> EnvironmentFault:
+    return EnvironmentFault(f"{env.spec.name} raised {raised(error, when)}")

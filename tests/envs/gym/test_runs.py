@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from headrace.errors import BadSetting, EnvironmentFault, StorageFull
+from headrace.evaluation import evaluate
 from headrace.progress import Silent
 from headrace.run import run_of
 from headrace.store import RunFolder, RunWriter
@@ -130,6 +131,15 @@ def test_one_that_fails_on_a_full_disk_says_both(
         go(tmp_path, "Vector", heard)
     assert any("the disk is full" in notice for notice in heard.notices)
     assert RunFolder.read(only_run(tmp_path)).status == "failed"
+
+
+def test_one_that_fails_while_it_is_evaluated_says_so(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = go(tmp_path, "Vector").path
+    monkeypatch.setattr(toys.Vector, "step", _failing(toys.Vector.step, "raises", 7))
+    with pytest.raises(EnvironmentFault, match=r"Vector-v0 raised RuntimeError at step 7 .*: the robot fell over$"):
+        evaluate(path, episodes=2)
 
 
 def _failing(step: Any, fault: str, at: int) -> Any:
