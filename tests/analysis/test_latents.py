@@ -80,9 +80,14 @@ def test_ranks_and_probes_become_tables(run):
     assert {row["variable"] for row in probe_table([group]).data} >= {"paddle", "ball"}
 
 
-def test_a_compact_record_is_analysed_too(tmp_path):
+def recorded(folder: Path) -> Path:
+    """A copy of a record of the repository, without its snapshots."""
     source = next(RECORDED.glob("qrc_minatar-breakout_seed0*"))
-    path = shutil.copytree(source, tmp_path / source.name)
+    return Path(shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("snapshots")))
+
+
+def test_a_compact_record_is_analysed_too(tmp_path):
+    path = recorded(tmp_path)
     found = analyse(path, length=LENGTH, perplexities=())
     assert [at.step for at in found.steps] == [1_000_000]
     assert found.last.features == 1024
@@ -90,8 +95,7 @@ def test_a_compact_record_is_analysed_too(tmp_path):
 
 
 def test_a_run_without_an_encoder_is_said(tmp_path):
-    source = next(RECORDED.glob("qrc_minatar-breakout_seed0*"))
-    path = shutil.copytree(source, tmp_path / source.name)
+    path = recorded(tmp_path)
     (path / "latent.safetensors").unlink()
     with pytest.raises(HeadraceError, match="no checkpoint and no snapshot"):
         analyse(path)
