@@ -6,16 +6,14 @@ that are off by a rounding. `python -m tests.engines.fast.free` makes the table 
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.agents import VARIANTS, Agent, BySuite, agent_named
+from headrace.agents import Agent
 from headrace.envs.base import EnvSpec
-from tests.engines.fast.support import SUITES, Reference, engines, experience, on, relative_error, spec_of
+from tests.engines.fast.rows import print_rows, words_for
+from tests.engines.fast.support import Reference, engines, experience, relative_error
 
 Arrays = dict[str, np.ndarray]
 FREE_TOLERANCE = 1e-3
@@ -72,29 +70,21 @@ def largest_error(got: Arrays, wanted: Arrays) -> tuple[str, float]:
     return worst.removeprefix("stream/agent/params/"), errors[worst]
 
 
-def table(suites: list[str], variants: list[str], steps: int, shaken: int, roundings: int) -> None:
-    """Prints a line for each variant on each suite as it is done."""
-    print("| suite | variant | steps | fast to reference | in | reference to itself | beyond 1e-3 from step |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    for suite in suites:
-        for variant in variants:
-            began = time.perf_counter()
-            found = run_free(on(agent_named(variant), BySuite()), spec_of(SUITES[suite]), steps, shaken, roundings)
-            last, beyond = found[-1], [look.steps for look in found if look.fast > FREE_TOLERANCE]
-            itself = ", ".join(f"{error:.1e}" for error in last.itself)
-            print(
-                f"| {suite} | {variant} | {last.steps} | {last.fast:.1e} | `{last.array}` | {itself} | "
-                f"{min(beyond) if beyond else ''} |", flush=True,
-            )  # fmt: skip
-            print(f"{suite} {variant}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--suites", nargs="+", default=list(SUITES), choices=list(SUITES))
-    words.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+def main() -> None:
+    words = words_for(__doc__)
     words.add_argument("--steps", type=int, default=1000)
     words.add_argument("--shaken", type=int, default=1, help="how many reference engines begin beside")
     words.add_argument("--roundings", type=int, default=1, help="by how much")
     said = words.parse_args()
-    table(said.suites, said.variants, said.steps, said.shaken, said.roundings)
+
+    def cells(suite: str, agent: Agent, spec: EnvSpec) -> list[str]:
+        found = run_free(agent, spec, said.steps, said.shaken, said.roundings)
+        last, beyond = found[-1], [look.steps for look in found if look.fast > FREE_TOLERANCE]
+        itself = ", ".join(f"{error:.1e}" for error in last.itself)
+        return [str(last.steps), f"{last.fast:.1e}", f"`{last.array}`", itself, str(min(beyond)) if beyond else ""]
+
+    print_rows(said, ("steps", "fast to reference", "in", "reference to itself", "beyond 1e-3 from step"), cells)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,18 +8,16 @@ is relative to the largest that it has been. `python -m tests.engines.fast.parit
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from headrace.agents import VARIANTS, Agent, BySuite, agent_named
+from headrace.agents import Agent
 from headrace.envs.base import EnvSpec, TimeStep
-from tests.engines.fast.support import SUITES, engines, errors_of, experience, on, relative_error, spec_of
+from tests.engines.fast.rows import print_rows, words_for
+from tests.engines.fast.support import engines, errors_of, experience, relative_error
 from tests.engines.fast.truth import true_state
 
 STEP_TOLERANCE = 1e-5
@@ -155,30 +153,23 @@ def _on_an_edge(truth: dict[str, np.ndarray], reference: Any, agent: Agent, time
     return any(moves(name, exact) for name, exact in _numbers(truth).items())
 
 
-def table(suites: list[str], variants: list[str], small: int, large: int) -> None:
-    """Prints a line for each variant on each suite as it is done."""
-    print("| suite | variant | steps | largest error, fast to reference | in | fast to truth | reference to truth |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    for suite in suites:
-        steps = small if suite in ("minatar", "vector") else large
-        for variant in variants:
-            began = time.perf_counter()
-            found = compare_steps(on(agent_named(variant), BySuite()), spec_of(SUITES[suite]), steps, look_every=10)
-            array = found.array.removeprefix("stream/").removeprefix("agent/")
-            beyond = f" ({len(found.beyond)} beyond 1e-5)" if found.beyond else ""
-            beyond += f" ({found.edges} steps on an edge)" if found.edges else ""
-            print(
-                f"| {suite} | {variant} | {steps} | {found.worst:.1e}{beyond} | `{array}` | {found.fast:.1e} | "
-                f"{found.reference:.1e} |", flush=True,
-            )  # fmt: skip
-            print(f"{suite} {variant}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--suites", nargs="+", default=list(SUITES), choices=list(SUITES))
-    words.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+def main() -> None:
+    words = words_for(__doc__)
     words.add_argument("--steps", type=int, default=300, help="on MinAtar's shape and on vectors")
     words.add_argument("--large-steps", type=int, default=40, help="on Octax's and Atari's shapes")
     said = words.parse_args()
-    table(said.suites, said.variants, said.steps, said.large_steps)
+
+    def cells(suite: str, agent: Agent, spec: EnvSpec) -> list[str]:
+        steps = said.steps if suite in ("minatar", "vector") else said.large_steps
+        found = compare_steps(agent, spec, steps, look_every=10)
+        array = found.array.removeprefix("stream/").removeprefix("agent/")
+        beyond = f" ({len(found.beyond)} beyond 1e-5)" if found.beyond else ""
+        beyond += f" ({found.edges} steps on an edge)" if found.edges else ""
+        return [str(steps), f"{found.worst:.1e}{beyond}", f"`{array}`", f"{found.fast:.1e}", f"{found.reference:.1e}"]
+
+    columns = ("steps", "largest error, fast to reference", "in", "fast to truth", "reference to truth")
+    print_rows(said, columns, cells)
+
+
+if __name__ == "__main__":
+    main()
