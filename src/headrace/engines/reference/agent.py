@@ -10,12 +10,13 @@ import jax.numpy as jnp
 from headrace.agents import Agent, EpsilonGreedy
 from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, follow_aux, init_aux, update_aux
 from headrace.engines.reference.filters import filter_gradient, init_filter
+from headrace.engines.reference.later import settled
 from headrace.engines.reference.merging import init_merge, merge_updates
-from headrace.engines.reference.networks import Layout, Modules, init_params, q_values
+from headrace.engines.reference.networks import Layout, Modules, deferred, init_params, q_values
 from headrace.engines.reference.objectives import learnt_modules
 from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
 from headrace.engines.reference.transition import Transition
-from headrace.engines.reference.trees import Tree
+from headrace.engines.reference.trees import Tree, add
 from headrace.engines.reference.windows import emptied
 
 
@@ -107,13 +108,14 @@ def learn(
     agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
 ) -> tuple[AgentState, Learnt]:
     """Both streams read the parameters of now; one combined update is added to them."""
+    state = deferred(layout.network, state)
     td = update_td(agent.td, layout, state.params, state.td, transition, {"replay": draws.replay})
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}
     aux = update_aux(agent.aux, layout, state.params, state.aux, transition, draws.aux, state.step)
     updates, merge = merge_updates(agent.merge, td_updates, aux.updates, td.direction, state.merge)
 
-    params = jax.tree.map(jnp.add, state.params, updates)
+    params = add(state.params, updates)
     step = state.step + 1
     after = AgentState(
         params=params,
@@ -123,4 +125,5 @@ def learn(
         merge=merge,
         step=step,
     )
-    return after, Learnt(td.metrics, aux.active, aux_metrics(agent.aux, aux, td_updates))
+    after = settled(after, watching=(td.updates, aux.updates))
+    return after, Learnt(td.metrics(), aux.active, aux_metrics(agent.aux, aux, td_updates))

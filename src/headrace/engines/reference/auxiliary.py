@@ -11,8 +11,14 @@ import jax.numpy as jnp
 from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
 from headrace.engines.reference.augment import VIEW_DRAWS, views
 from headrace.engines.reference.filters import filter_gradient, init_filter
-from headrace.engines.reference.networks import Layout, Modules
-from headrace.engines.reference.objectives import aux_loss, images_viewed, learnt_modules, target_modules
+from headrace.engines.reference.networks import Layout, Modules, either, value_and_gradient
+from headrace.engines.reference.objectives import (
+    aux_loss,
+    images_viewed,
+    learnt_modules,
+    rows_projected,
+    target_modules,
+)
 from headrace.engines.reference.targets import follow, init_target, read_target
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, cosine, norm2, scale, zeros
@@ -115,9 +121,10 @@ def _(
     target = read_target(objective.target, state.target, params)
 
     def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree]:
-        loss, gradients = jax.value_and_grad(
-            lambda m: aux_loss(objective, layout, m, target, sight, views(draws))
-        )(modules)  # fmt: skip
+        loss, gradients = value_and_gradient(
+            layout.network, lambda m: aux_loss(objective, layout, m, target, sight, views(draws)), modules,
+            rows_projected(objective),
+        )  # fmt: skip
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history
 
@@ -125,7 +132,7 @@ def _(
         nothing = zeros(modules)
         return jnp.zeros((), nothing["encoder"][0]["w"].dtype), nothing["encoder"], nothing, history
 
-    loss, raw, filtered, history = jax.lax.cond(active, learn, rest, state.history)
+    loss, raw, filtered, history = either(layout.network, active, learn, rest, state.history)
     descent = -aux.lr * aux.weight
     after = state._replace(window=window, history=history)
     return AuxStep(scale(descent, filtered), scale(descent, raw), after, active, loss)

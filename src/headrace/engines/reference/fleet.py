@@ -231,16 +231,16 @@ def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:
     if len(frames) > 1:
         raise BadSetting(f"the environments of a fleet must stack equally many frames, got {sorted(frames)}")
     wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions, frames.pop())
-    return replace(wide, network=_as_kernels(wide), actions=jnp.array(counts, jnp.int32))
+    return replace(wide, network=_as_kernels(wide, len(counts)), actions=jnp.array(counts, jnp.int32))
 
 
-def _as_kernels(layout: Layout) -> Any:
+def _as_kernels(layout: Layout, streams: int) -> Any:
     """The network as this machine computes it best."""
     if jax.default_backend() != "gpu":
         return layout.network
     from headrace.engines.reference.fused import fused_where_it_fits
 
-    return fused_where_it_fits(layout.network, layout.observation_shape)
+    return fused_where_it_fits(layout.network, layout.observation_shape, streams)
 
 
 def _joined(timesteps: list[TimeStep], frame_shape: tuple[int, ...]) -> TimeStep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
@@ -11,7 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Agent, Conv, Mlp, fit, module_shapes
-from headrace.engines.reference.trees import register_parts
+from headrace.engines.reference.later import now
+from headrace.engines.reference.trees import Tree, register_parts
 from headrace.envs.base import one_frame
 
 Layer = dict[str, jax.Array]
@@ -99,7 +101,7 @@ def product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def dense(layer: Layer, x: jax.Array) -> jax.Array:
-    y = product(x, layer["w"])
+    y = product(x, now(layer["w"]))
     return y + layer["b"] if "b" in layer else y
 
 
@@ -107,6 +109,34 @@ def dense(layer: Layer, x: jax.Array) -> jax.Array:
 def dense_in(network: Any, layer: Layer, x: jax.Array) -> jax.Array:
     """A dense layer as the network computes it."""
     return dense(layer, x)
+
+
+@singledispatch
+def dense_beside(
+    network: Any, layer: Layer, x: jax.Array, other: Layer, constant: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Rows through one dense layer, and rows without a gradient through another, which may be the same."""
+    return dense_in(network, layer, x), dense_in(network, other, constant)
+
+
+@singledispatch
+def value_and_gradient(
+    network: Any, f: Callable[[Modules], jax.Array], modules: Modules, rows: int
+) -> tuple[jax.Array, Modules]:
+    """f of the modules and its gradient, f sending so many rows through a projection."""
+    return jax.value_and_grad(f)(modules)
+
+
+@singledispatch
+def deferred(network: Any, state: Tree) -> Tree:
+    """What an agent knows, as the network has it while it learns."""
+    return state
+
+
+@singledispatch
+def either(network: Any, condition: jax.Array, one: Callable[[Tree], Tree], other: Callable[[Tree], Tree], x: Tree):
+    """One of two ways."""
+    return jax.lax.cond(condition, one, other, x)
 
 
 def patches(x: jax.Array, kernel: tuple[int, int], stride: tuple[int, int]) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
 from headrace.engines.reference.augment import View, augment
-from headrace.engines.reference.networks import Layout, Modules, dense, dense_in, encode, product, unroll
+from headrace.engines.reference.networks import Layout, Modules, dense, dense_beside, dense_in, encode, product, unroll
 from headrace.engines.reference.windows import Sight
 
 
@@ -78,6 +78,22 @@ def _(objective: Curl) -> int:
 
 
 @singledispatch
+def rows_projected(objective: Any) -> int:
+    """How many rows go through the projection and have a gradient."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@rows_projected.register
+def _(objective: Spr) -> int:
+    return objective.horizon
+
+
+@rows_projected.register
+def _(objective: Curl) -> int:
+    return objective.batch
+
+
+@singledispatch
 def reduced(reduce: Any, losses: jax.Array) -> jax.Array:
     raise TypeError(f"no reduction {reduce!r}")
 
@@ -115,10 +131,9 @@ def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, sight: 
     actions = jax.nn.one_hot(sight.actions, layout.n_actions)
     imagined = unroll(network, modules["dynamics"], encode(network, modules["encoder"], images[0]), actions)
     seen = jax.vmap(lambda image: encode(network, target["encoder"], image))(images[1:])
-    linear = [
-        dense_in(network, layer, _rows(z)) for layer, z in ((modules[name][0], imagined), (target[name][0], seen))
-    ]
-    guess, truth = dense_in(network, modules["predictor"][0], linear[0]), linear[1]
+    seen = jax.lax.stop_gradient(_rows(seen))
+    projected, truth = dense_beside(network, modules[name][0], _rows(imagined), target[name][0], seen)
+    guess = dense_in(network, modules["predictor"][0], projected)
     return reduced(objective.reduce, -cosine_similarity(guess, jax.lax.stop_gradient(truth)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Dqn, Latest, Qrc, Replay, StreamQ
-from headrace.engines.reference.networks import Layout, Modules, q_values
+from headrace.engines.reference.networks import Layout, Modules, q_values, value_and_gradient
 from headrace.engines.reference.targets import follow, init_target, read_target
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, choose, dot, norm1, norm2, scale, zeros
@@ -23,7 +24,7 @@ class TdStep(NamedTuple):
     updates: Modules
     state: Tree
     direction: Modules  # what the update of the value modules is proportional to, whatever the TD error
-    metrics: dict[str, jax.Array]
+    metrics: Callable[[], dict[str, jax.Array]]  # asked for once the parameters have moved
 
 
 class TraceState(NamedTuple):
@@ -67,7 +68,7 @@ def decayed(rule: StreamQ | Qrc, trace: Tree, new: Tree) -> Tree:
 
 
 def q_and_gradient(layout: Layout, modules: Modules, t: Transition) -> tuple[jax.Array, Modules]:
-    return jax.value_and_grad(lambda w: q_values(layout, w, t.obs)[t.action])(modules)
+    return value_and_gradient(layout.network, lambda w: q_values(layout, w, t.obs)[t.action], modules, 1)
 
 
 def best_next(layout: Layout, modules: Modules, t: Transition) -> jax.Array:
@@ -166,7 +167,10 @@ def _(rule: Dqn, layout: Layout, params: Modules, state: DqnState, t: Transition
     v = best_next(layout, read_target(rule.target, state.target, weights), learnt)
     delta = td_error(q, learnt.reward, discount(rule.gamma, learnt), v)
     updates = scale(rule.lr * delta, gradient)
-    metrics = {**_metrics(delta, q, gradient, updates), "overshoot": overshoot(rule, 0, gradient)}
+
+    def metrics() -> dict[str, jax.Array]:
+        return {**_metrics(delta, q, gradient, updates), "overshoot": overshoot(rule, 0, gradient)}
+
     return TdStep(updates, state._replace(memory=memory), gradient, metrics)
 
 
@@ -190,7 +194,10 @@ def _(rule: StreamQ, layout: Layout, params: Modules, state: TraceState, t: Tran
     bound = rule.lr * rule.kappa * jnp.maximum(1, jnp.abs(delta)) * norm1(trace)
     step_size = rule.lr / jnp.maximum(bound, 1)
     updates = scale(step_size * delta, trace)
-    metrics = {**_metrics(delta, q, gradient, updates), "step_size": step_size}
+
+    def metrics() -> dict[str, jax.Array]:
+        return {**_metrics(delta, q, gradient, updates), "step_size": step_size}
+
     kept = choose(cuts_trace(t), zeros(trace), trace)
     return TdStep(updates, state._replace(trace=kept), trace, metrics)
 
@@ -210,9 +217,9 @@ def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition
     weights, h_weights = value_modules(params), value_modules(params, "h_")
     q, q_gradient = q_and_gradient(layout, weights, t)
     h, h_gradient = q_and_gradient(layout, h_weights, t)
-    v, v_gradient = jax.value_and_grad(
-        lambda w: best_next(layout, read_target(rule.target, state.target, w), t)
-    )(weights)  # fmt: skip
+    v, v_gradient = value_and_gradient(
+        layout.network, lambda w: best_next(layout, read_target(rule.target, state.target, w), t), weights, 1
+    )
     gamma = discount(rule.gamma, t)
     delta = td_error(q, t.reward, gamma, v)
     delta_gradient = jax.tree.map(lambda gv, gq: gamma * gv - gq, v_gradient, q_gradient)
@@ -228,12 +235,15 @@ def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition
         lambda z, gh, psi: rule.lr * rule.h_lr_scale * (delta * z - h * gh - rule.regularizer * psi),
         h_grad_trace, h_gradient, h_weights,
     )  # fmt: skip
-    metrics = {
-        **_metrics(delta, q, q_gradient, updates),
-        "overshoot": overshoot(rule, rule.lamda, q_gradient),
-        "h": h,
-        "h_update_norm": norm2(h_updates),
-    }
+
+    def metrics() -> dict[str, jax.Array]:
+        return {
+            **_metrics(delta, q, q_gradient, updates),
+            "overshoot": overshoot(rule, rule.lamda, q_gradient),
+            "h": h,
+            "h_update_norm": norm2(h_updates),
+        }
+
     traces = QrcState(h_trace, h_grad_trace, q_grad_trace, target=())
     kept = choose(cuts_trace(t), zeros(traces), traces)._replace(target=state.target)
     both = {**updates, **{f"h_{name}": update for name, update in h_updates.items()}}

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from headrace.engines.reference.later import Later, chosen, inner_products, now
 from headrace.part import KINDS, Part
 
 Tree = Any
@@ -51,7 +52,7 @@ register_parts()
 
 
 def add(a: Tree, b: Tree) -> Tree:
-    return jax.tree.map(jnp.add, a, b)
+    return jax.tree.map(lambda x, y: x + y, a, b)
 
 
 def scale(factor: Any, a: Tree) -> Tree:
@@ -65,21 +66,34 @@ def blend(keep: Any, old: Tree, new: Tree) -> Tree:
 
 def choose(condition: Any, a: Tree, b: Tree) -> Tree:
     """`a` where the condition holds, else `b`."""
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
+    return jax.tree.map(lambda x, y: chosen(condition, x, y), a, b)
 
 
 def zeros(a: Tree) -> Tree:
-    return jax.tree.map(jnp.zeros_like, a)
+    return jax.tree.map(lambda x: 0.0 if isinstance(x, Later) else jnp.zeros_like(x), a)
 
 
 def dot(a: Tree, b: Tree) -> jax.Array:
     """The inner product of two trees, each seen as one long vector."""
-    parts = jax.tree.map(lambda x, y: jnp.sum(x * y), a, b)
-    return sum(jax.tree.leaves(parts), start=jnp.float32(0))
+    return dots((a, b))[0]
+
+
+def dots(*pairs: tuple[Tree, Tree]) -> list[jax.Array]:
+    """The inner products of several pairs of trees."""
+    leaves = [list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)) for a, b in pairs]
+    late = [(i, x, y) for i, pair in enumerate(leaves) for x, y in pair if _is_late(x, y)]
+    totals = [sum((jnp.sum(x * y) for x, y in pair if not _is_late(x, y)), start=jnp.float32(0)) for pair in leaves]
+    for (i, _, _), product in zip(late, inner_products([(x, y) for _, x, y in late]), strict=True):
+        totals[i] += product
+    return totals
+
+
+def _is_late(x: Any, y: Any) -> bool:
+    return isinstance(x, Later) or isinstance(y, Later)
 
 
 def norm1(a: Tree) -> jax.Array:
-    return sum((jnp.sum(jnp.abs(x)) for x in jax.tree.leaves(a)), start=jnp.float32(0))
+    return sum((jnp.sum(jnp.abs(now(x))) for x in jax.tree.leaves(a)), start=jnp.float32(0))
 
 
 def norm2(a: Tree) -> jax.Array:
@@ -94,5 +108,6 @@ def cosine(a: Tree, b: Tree) -> jax.Array:
 
 def without(a: Tree, direction: Tree) -> Tree:
     """`a` less its component along `direction`, however short that is; `a` itself where it is zero."""
-    along = dot(a, direction) / (dot(direction, direction) + TINY)
+    shared, square = dots((a, direction), (direction, direction))
+    along = shared / (square + TINY)
     return jax.tree.map(lambda x, d: x - along * d, a, direction)

@@ -3,8 +3,8 @@
 A fleet of MinAtar streams is bound by the number of kernels that a step starts: as products, reductions and passes over
 elements, a convolution with LayerNorm and LeakyReLU is five of them, over ten with its gradient, and SPR unrolls ten
 such layers. Here one program of the card keeps one stream's image in its registers: `convolved` is a layer, `unrolled`
-the dynamics along a whole window. Sums have a fixed order and nothing is added atomically, so results are the same at
-every run.
+the dynamics along a whole window. Where streams are many, it is bound by bytes instead: `many`. Sums have a fixed order
+and nothing is added atomically, so results are the same at every run.
 
 All images are flat inside: element (row, column, channel) is at (row * columns + column) * channels + channel.
 """
@@ -21,10 +21,11 @@ from headrace.agents.network import latent_shape
 from headrace.engines.reference.fused.dense import ONE, rows_times, vector_times
 from headrace.engines.reference.fused.dynamics import unrolled
 from headrace.engines.reference.fused.layer import convolved
+from headrace.engines.reference.fused.many import MANY, ForMany
 from headrace.engines.reference.fused.programs import power
 from headrace.engines.reference.networks import Layer, dense_in, encode, unroll
 
-__all__ = ["Fused", "convolved", "fused_where_it_fits", "rows_times", "unrolled", "vector_times"]
+__all__ = ["ForMany", "Fused", "convolved", "fused_where_it_fits", "rows_times", "unrolled", "vector_times"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> 
     return unrolled(layers, z, actions)
 
 
-def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...]) -> Any:
+def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...], streams: int) -> Any:
     """The network as kernels, where it is one 3x3 layer whose latent one program can hold; else as it is."""
     if not isinstance(network, Conv) or (network.kernels, network.strides) != (((3, 3),), ((1, 1),)):
         return network
@@ -59,4 +60,6 @@ def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...]) -> Any
     powers = all(n >= 16 and n == power(n) for n in sides)  # what a product's sides may be
     small = rows * columns <= 64 and channels <= 16 and observation_shape[2] <= 16 and min(rows, columns) >= 4
     whole = rows * columns * channels % ONE.inputs == 0 and network.hidden % ONE.outputs == 0
-    return Fused(network) if powers and small and whole else network
+    if not (powers and small and whole):
+        return network
+    return ForMany(Fused(network)) if streams >= MANY else Fused(network)

@@ -30,7 +30,7 @@ class Piece(NamedTuple):
     outputs: int
 
 
-ONE, FEW = Piece(128, 32), Piece(64, 16)  # of a vector, of a few rows
+ONE, FEW, MORE = Piece(128, 32), Piece(64, 16), Piece(32, 32)  # of a vector, of a few rows, of twice as many
 
 
 def _rows_kernel(rows: int, piece: Piece, x: Any, w: Any, y: Any) -> None:
@@ -48,13 +48,18 @@ def _rows_kernel(rows: int, piece: Piece, x: Any, w: Any, y: Any) -> None:
         plt.store(y.at[k * outputs + at], jnp.sum(total, axis=0))
 
 
+def _times(x: jax.Array, w: jax.Array) -> jax.Array:
+    rows, outputs = x.shape[0], w.shape[1]
+    piece = ONE if rows == 1 else FEW if rows <= 5 else MORE
+    kernel = functools.partial(_rows_kernel, rows, piece)
+    (y,) = call(kernel, [(rows * outputs,)], x.ravel(), w.ravel(), programs=outputs // piece.outputs)
+    return y.reshape(rows, outputs)
+
+
 @jax.custom_vjp
 def rows_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a matrix x of few rows."""
-    rows, outputs = x.shape[0], w.shape[1]
-    kernel = functools.partial(_rows_kernel, rows, FEW)
-    (y,) = call(kernel, [(rows * outputs,)], x.ravel(), w.ravel(), programs=outputs // FEW.outputs)
-    return y.reshape(rows, outputs)
+    return _times(x, w)
 
 
 def _rows_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
@@ -63,8 +68,11 @@ def _rows_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
 
 def _rows_backward(kept: Any, dy: jax.Array) -> Any:
     x, w = kept
-    outer = [x[k][:, None] * dy[k][None, :] for k in range(x.shape[0])]
-    return product(dy, w.T), total_of(outer)
+    return product(dy, w.T), _outer_sum(x, dy)
+
+
+def _outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
+    return total_of(x[k][:, None] * d[k][None, :] for k in range(x.shape[0]))
 
 
 rows_times.defvjp(_rows_forward, _rows_backward)
@@ -73,8 +81,7 @@ rows_times.defvjp(_rows_forward, _rows_backward)
 @jax.custom_vjp
 def vector_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a vector x: as fast as the weights can be read."""
-    kernel = functools.partial(_rows_kernel, 1, ONE)
-    return call(kernel, [(w.shape[1],)], x, w.ravel(), programs=w.shape[1] // ONE.outputs)[0]
+    return _times(x[None, :], w)[0]
 
 
 def _vector_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
@@ -87,3 +94,37 @@ def _vector_backward(kept: Any, dy: jax.Array) -> Any:
 
 
 vector_times.defvjp(_vector_forward, _vector_backward)
+
+
+class Taps(NamedTuple):
+    """Zeros that take no part in a product. In place of their gradients stands what the gradient of the weights is made
+    of: the rows that went into the layer, and the gradients of those that came out."""
+
+    x: jax.Array
+    d: jax.Array
+
+
+def no_taps(w: jax.Array, rows: int) -> Taps:
+    return Taps(jnp.zeros((rows, w.shape[0])), jnp.zeros((rows, w.shape[1])))
+
+
+@jax.custom_vjp
+def tapped_times(x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps) -> tuple[jax.Array, jax.Array]:
+    """x @ w and constant @ w for matrices of few rows: each weight is read once. Constant rows take no gradient, nor do
+    the weights: theirs is in the taps."""
+    y = _times(jnp.concatenate([x, constant]) if constant.shape[0] else x, w)
+    return y[: x.shape[0]], y[x.shape[0] :]
+
+
+def _tapped_forward(x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps) -> tuple[Any, Any]:
+    return tapped_times(x, constant, w, taps), (x, constant, w)
+
+
+def _tapped_backward(kept: Any, dy: tuple[jax.Array, jax.Array]) -> Any:
+    x, constant, w = kept
+    d = dy[0]
+    dx = product(d, w.T) if d.shape[0] > 1 else product(w, d[0])[None, :]
+    return dx, jnp.zeros_like(constant), jnp.zeros_like(w), Taps(x, d)
+
+
+tapped_times.defvjp(_tapped_forward, _tapped_backward)

@@ -1,0 +1,103 @@
+"""What many streams ask of a network: that its large matrices are gone through as few times as can be.
+
+The weights of the projection, its traces and its history are most of what a stream has. With 45 streams the compiler
+makes one pass of all that a step does to them. With 255 it writes gradients and updates to memory between several
+passes. Here they are formulas until all is known (`later`), and the gradient of a projection's weights is never more
+than its factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from headrace.engines.reference.fused.dense import no_taps, tapped_times
+from headrace.engines.reference.fused.passes import ROWS, passed
+from headrace.engines.reference.later import OuterSum, Whole, now
+from headrace.engines.reference.networks import (
+    Layer,
+    Modules,
+    deferred,
+    dense_beside,
+    dense_in,
+    either,
+    encode,
+    unroll,
+    value_and_gradient,
+)
+from headrace.engines.reference.trees import Tree, choose
+
+MANY = 128  # streams from which on this pays (decision 0025)
+LARGE = 2**16  # elements of a matrix that is worth it
+PROJECTIONS = ("projection", "aux_projection")
+
+
+@dataclass(frozen=True)
+class ForMany:
+    """A network whose large matrices are formulas while it learns."""
+
+    network: Any
+
+
+@encode.register
+def _(network: ForMany, layers: list[Layer], obs: jax.Array) -> jax.Array:
+    return encode(network.network, layers, obs)
+
+
+@unroll.register
+def _(network: ForMany, layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array:
+    return unroll(network.network, layers, z, actions)
+
+
+@dense_in.register
+def _(network: ForMany, layer: Layer, x: jax.Array) -> jax.Array:
+    if "taps" not in layer:
+        return dense_in(network.network, {**layer, "w": now(layer["w"])}, x)
+    rows = x if x.ndim == 2 else x[None, :]
+    y, _ = tapped_times(rows, rows[:0], layer["w"], layer["taps"])
+    return (y if x.ndim == 2 else y[0]) + layer["b"]
+
+
+@dense_beside.register
+def _(network: ForMany, layer: Layer, x: jax.Array, other: Layer, constant: jax.Array) -> tuple[jax.Array, jax.Array]:
+    if layer["w"] is not now(other["w"]):
+        return dense_in(network, layer, x), dense_in(network, other, constant)
+    y, beside = tapped_times(x, constant, layer["w"], layer["taps"])
+    return y + layer["b"], beside + other["b"]
+
+
+@deferred.register
+def _(network: ForMany, state: Tree) -> Tree:
+    return jax.tree.map(lambda x: Whole(x, passed) if _is_large(x) else x, state)
+
+
+def _is_large(x: jax.Array) -> bool:
+    return jnp.ndim(x) == 2 and jnp.size(x) >= LARGE and x.shape[0] % ROWS == 0
+
+
+@either.register
+def _(
+    network: ForMany, condition: jax.Array, one: Callable[[Tree], Tree], other: Callable[[Tree], Tree], x: Tree
+) -> Tree:
+    return choose(condition, one(x), other(x))
+
+
+@value_and_gradient.register
+def _(network: ForMany, f: Callable[[Modules], jax.Array], modules: Modules, rows: int) -> tuple[jax.Array, Modules]:
+    """The gradient of a projection's weights is left as its factors."""
+    weights = {name: now(modules[name][0]["w"]) for name in PROJECTIONS if name in modules}
+    tapped = {name: [{"b": modules[name][0]["b"], "taps": no_taps(w, rows)}] for name, w in weights.items()}
+
+    def of_taps(modules: Modules) -> jax.Array:
+        return f({**modules, **{name: [{**modules[name][0], "w": w}] for name, w in weights.items()}})
+
+    value, gradient = jax.value_and_grad(of_taps)(jax.tree.map(now, {**modules, **tapped}))
+    return value, {**gradient, **{name: [_factored(gradient[name][0])] for name in weights}}
+
+
+def _factored(layer: Any) -> Any:
+    return {"w": OuterSum(layer["taps"].x, layer["taps"].d, passed), "b": layer["b"]}

@@ -1,0 +1,174 @@
+"""Arrays that are not written down until one pass makes all that is wanted of them.
+
+A fleet's large matrices (a projection's weights, traces and histories) are most of what a step reads and writes. As
+arrays, a compiler chooses what to keep between two uses, and keeps too much. As `Later` they are formulas: leaves of a
+tree like any other, of which `settled` makes arrays, and `dots` sums, going through each matrix once.
+
+The rules of learning (`td.py`, `filters.py`, `merging.py`) do not know the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Value = Any  # an array, a tile of one, or a number
+Pair = tuple[Any, Any]
+Pass = Callable[[list[Any], list[Pair]], tuple[list[jax.Array], list[jax.Array]]]
+
+
+class Later:
+    """A matrix as a formula. `passed` makes formulas into arrays and pairs of them into inner products, in one pass."""
+
+    def __init__(self, shape: tuple[int, ...], passed: Pass) -> None:
+        self.shape, self.passed = shape, passed
+        self.square: jax.Array | None = None  # its squared norm, once a pass has made it
+
+    def value(self, read: Callable[[Any], Value]) -> Value:
+        """What the formula comes to, where `read` says what a matrix or a number is."""
+        raise NotImplementedError
+
+    def parts(self) -> Iterator[Any]:
+        """The matrices and numbers that it is made of."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Later:
+        return Joined(jnp.add, self, other)
+
+    def __radd__(self, other: Any) -> Later:
+        return Joined(jnp.add, other, self)
+
+    def __sub__(self, other: Any) -> Later:
+        return Joined(jnp.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Later:
+        return Joined(jnp.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Later:
+        return Joined(jnp.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Later:
+        return Joined(jnp.multiply, other, self)
+
+
+class Whole(Later):
+    """A matrix that exists."""
+
+    def __init__(self, array: jax.Array, passed: Pass) -> None:
+        super().__init__(array.shape, passed)
+        self.array = array
+
+    def value(self, read: Callable[[Any], Value]) -> Value:
+        return read(self)
+
+    def parts(self) -> Iterator[Any]:
+        yield self
+
+
+class OuterSum(Later):
+    """The sum of outer products of rows: what the gradient of a dense layer's weights is."""
+
+    def __init__(self, x: jax.Array, d: jax.Array, passed: Pass) -> None:
+        super().__init__((x.shape[1], d.shape[1]), passed)
+        self.x, self.d = x, d
+
+    def value(self, read: Callable[[Any], Value]) -> Value:
+        return read(self)
+
+    def parts(self) -> Iterator[Any]:
+        yield self
+
+
+class Joined(Later):
+    """A sum, a difference, a multiple or a choice."""
+
+    def __init__(self, join: Callable[..., Value], *terms: Any) -> None:
+        like = next(x for x in terms if isinstance(x, Later))
+        super().__init__(like.shape, like.passed)
+        self.join, self.terms = join, tuple(_term(x, like) for x in terms)
+
+    def value(self, read: Callable[[Any], Value]) -> Value:
+        return self.join(*(x.value(read) if isinstance(x, Later) else read(x) for x in self.terms))
+
+    def parts(self) -> Iterator[Any]:
+        for x in self.terms:
+            yield from x.parts() if isinstance(x, Later) else (x,)
+
+
+def _term(x: Any, like: Later) -> Any:
+    return Whole(x, like.passed) if not isinstance(x, Later) and jnp.ndim(x) == 2 else x
+
+
+def chosen(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`; later, if either is."""
+    if isinstance(a, Later) or isinstance(b, Later):
+        return Joined(_choice, jnp.asarray(condition, jnp.float32), a, b)
+    return jnp.where(condition, a, b)
+
+
+def _choice(condition: Value, a: Value, b: Value) -> Value:
+    return jnp.where(condition > 0, a, b)
+
+
+def now(x: Any) -> Any:
+    """The array, made by itself."""
+    return x.value(_in_memory) if isinstance(x, Later) else x
+
+
+def _in_memory(part: Any) -> Value:
+    if isinstance(part, Whole):
+        return part.array
+    if isinstance(part, OuterSum):
+        return sum(part.x[k][:, None] * part.d[k][None, :] for k in range(part.x.shape[0]))
+    return part
+
+
+def settled(tree: Any, watching: Any = ()) -> Any:
+    """The tree as arrays. The squared norm of each formula in `watching` is made in the same pass, and kept with it."""
+    leaves, structure = jax.tree.flatten(tree)
+    late = {id(x): x for x in leaves if isinstance(x, Later)}
+    watched = {id(x): x for x in jax.tree.leaves(watching) if isinstance(x, Later) and x.square is None}
+    arrays: dict[int, jax.Array] = {}
+    for together in _connected([*late.values(), *watched.values()]):
+        outputs = [x for x in together if id(x) in late]
+        squares = [x for x in together if id(x) in watched]
+        made, sums = together[0].passed(outputs, [(x, x) for x in squares])
+        arrays |= {id(x): array for x, array in zip(outputs, made, strict=True)}
+        for x, square in zip(squares, sums, strict=True):
+            x.square = square
+    return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves])
+
+
+def _connected(formulas: list[Later]) -> list[list[Later]]:
+    """The formulas in groups that have no matrix in common."""
+    groups: list[tuple[set[int], list[Later]]] = []
+    for formula in formulas:
+        mine = {id(matrix(part)) for part in formula.parts() if isinstance(part, Later)}
+        touched = [group for group in groups if group[0] & mine]
+        groups = [group for group in groups if not group[0] & mine]
+        groups.append((mine.union(*(g[0] for g in touched)), [*(x for g in touched for x in g[1]), formula]))
+    return [group for _, group in groups]
+
+
+def matrix(part: Later) -> Any:
+    """What tells a matrix from another, in whatever formulas it stands."""
+    return part.array if isinstance(part, Whole) else part.x if isinstance(part, OuterSum) else part
+
+
+def inner_products(pairs: list[Pair]) -> list[jax.Array]:
+    """The inner product of each pair, of which one at least is a formula: from factors alone where both are such."""
+    found: dict[int, jax.Array] = {}
+    for i, (a, b) in enumerate(pairs):
+        if isinstance(a, OuterSum) and isinstance(b, OuterSum):
+            found[i] = jnp.sum((a.x @ b.x.T) * (a.d @ b.d.T))
+        elif a is b and a.square is not None:
+            found[i] = a.square
+    left = [i for i in range(len(pairs)) if i not in found]
+    if left:
+        like = next(x for i in left for x in pairs[i] if isinstance(x, Later))
+        _, sums = like.passed([], [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in left])
+        found |= dict(zip(left, sums, strict=True))
+    return [found[i] for i in range(len(pairs))]

@@ -1,0 +1,132 @@
+"""Agents whose large matrices are formulas, the kernels run by an interpreter, against the same agents without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from headrace.agents import ABLATIONS, VARIANTS, Mlp, agent_named
+from headrace.engines.reference.agent import draw_step, init_agent, learn
+from headrace.engines.reference.fused import ForMany, dense, many, programs
+from headrace.engines.reference.fused.passes import passed
+from headrace.engines.reference.later import OuterSum, Whole, chosen, inner_products, now, settled
+from headrace.engines.reference.networks import Layout, layout_of
+from headrace.engines.reference.transition import Transition
+from headrace.engines.reference.trees import dot, dots, norm1, without
+from tests.engines.reference.support import N_ACTIONS, compiled, small
+
+NETWORK = Mlp((32,), 16)  # a projection of 512 weights, which counts as large here
+STREAMS, STEPS = 2, 5
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(programs, "INTERPRET", True)
+    monkeypatch.setattr(many, "LARGE", 512)
+    for name in ("ONE", "FEW", "MORE"):
+        monkeypatch.setattr(dense, name, dense.Piece(16, 16))
+    yield
+    jax.clear_caches()
+
+
+def matrix(seed: int, rows: int = 64, columns: int = 16) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), (rows, columns))
+
+
+def formulas() -> tuple[dict[str, Any], dict[str, jax.Array]]:
+    """Some of each kind, and the arrays that they stand for."""
+    w, z, x, d = matrix(0), matrix(1), matrix(2, 3, 64), matrix(3, 3, 16)
+    whole, outer, keep = Whole(w, passed), OuterSum(x, d, passed), jnp.float32(0.7)
+    g = jnp.einsum("ki,ko->io", x, d)
+    cut = jnp.bool_(True)
+    late = {
+        "whole": whole, "outer": outer, "sum": whole + keep * outer, "difference": outer - 0.5 * z,
+        "turned": z - outer, "cut": chosen(cut, 0.0, whole), "kept": chosen(~cut, 0.0, 2 * (whole + z)),
+    }  # fmt: skip
+    arrays = {
+        "whole": w, "outer": g, "sum": w + keep * g, "difference": g - 0.5 * z, "turned": z - g,
+        "cut": jnp.zeros_like(w), "kept": 2 * (w + z),
+    }  # fmt: skip
+    return late, arrays
+
+
+def assert_near(got: Any, wanted: Any, tolerance: float = 1e-5) -> None:
+    for mine, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=tolerance * max(1.0, float(jnp.abs(theirs).max())))
+
+
+def test_one_pass_makes_every_formula_and_the_norms_of_those_that_are_watched() -> None:
+    late, arrays = formulas()
+    watched = late["sum"] - late["difference"]
+    assert_near(settled(late, watching=[watched]), arrays)
+    assert_near({name: now(formula) for name, formula in late.items()}, arrays)
+    assert_near(watched.square, jnp.sum((arrays["sum"] - arrays["difference"]) ** 2))
+    assert inner_products([(watched, watched)])[0] is watched.square
+
+
+def test_matrices_that_share_nothing_are_gone_through_apart() -> None:
+    passes = []
+
+    def counted(outputs: list[Any], sums: list[Any]) -> Any:
+        passes.append(len(outputs))
+        return passed(outputs, sums)
+
+    one, two, three = (Whole(matrix(seed), counted) for seed in range(3))
+    settled({"these": [one + two, 2 * two], "alone": three * 2.0, "number": jnp.float32(3)})
+    assert sorted(passes) == [1, 2]
+
+
+def test_inner_products_and_norms_are_those_of_the_arrays() -> None:
+    late, arrays = formulas()
+    names = [(a, b) for a in late for b in late]
+    found = dots(*((late[a], late[b]) for a, b in names))
+    assert_near(found, [jnp.sum(arrays[a] * arrays[b]) for a, b in names])
+    assert_near(dot(late["sum"], arrays["whole"]), jnp.sum(arrays["sum"] * arrays["whole"]))
+    assert_near(norm1([late["sum"], jnp.float32(-2)]), jnp.sum(jnp.abs(arrays["sum"])) + 2)
+    assert_near(now(without(late["sum"], late["whole"])), without(arrays["sum"], arrays["whole"]))
+
+
+def experience(layout: Layout) -> list[Transition]:
+    """Steps of both streams: an exploring one, an end and a truncation among them."""
+    found = []
+    for i in range(STEPS):
+        key = jax.random.split(jax.random.key(100 + i), 4)
+        obs, following = (jax.random.normal(k, (STREAMS, *layout.observation_shape)) for k in key[:2])
+        flags = {
+            "terminated": jnp.array([i == 3, False]), "truncated": jnp.array([False, i == 4]),
+            "last": jnp.array([i == 3, i == 4]), "greedy": jnp.array([True, i != 2]),
+        }  # fmt: skip
+        action = jax.random.randint(key[2], (STREAMS,), 0, N_ACTIONS)
+        found.append(Transition(obs, action, jax.random.normal(key[3], (STREAMS,)), following, **flags))
+    return found
+
+
+def after_some_steps(name: str, network: Any) -> Any:
+    agent = small(agent_named(name), NETWORK)
+    layout = replace(layout_of(agent, (3,), N_ACTIONS), network=network)
+    keys = jax.random.split(jax.random.key(1), STREAMS)
+    state = jax.vmap(lambda key: init_agent(agent, layout, key))(keys)
+    step = compiled(
+        jax.vmap(lambda s, t, key: learn(agent, layout, s, t, draw_step(agent, key)))  # one program for both streams
+    )
+    told = []
+    for i, transition in enumerate(experience(layout)):
+        state, learnt = step(state, transition, jax.random.split(jax.random.key(200 + i), STREAMS))
+        told.append(learnt)
+    return state, told
+
+
+USUAL = ("dqn", "strq+spr+orth2", "qrc+spr+orth")
+OTHERS = [name for name in (*VARIANTS, *ABLATIONS) if name not in USUAL]
+
+
+@pytest.mark.parametrize("name", [*USUAL, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
+def test_an_agent_learns_the_same_with_its_matrices_as_formulas(name: str) -> None:
+    """Everything that it knows and tells, to float32 rounding, in two streams at once."""
+    assert_near(after_some_steps(name, ForMany(NETWORK)), after_some_steps(name, NETWORK))
