@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headrace.agents import ABLATIONS, VARIANTS, Mlp, agent_named
-from headrace.engines.reference.agent import draw_step, init_agent, learn
+from headrace.engines.reference.agent import Learnt, draw_step, init_agent, learn
 from headrace.engines.reference.fused import ForMany, dense, many, programs
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import OuterSum, Whole, chosen, inner_products, now, settled
@@ -129,4 +129,14 @@ OTHERS = [name for name in (*VARIANTS, *ABLATIONS) if name not in USUAL]
 @pytest.mark.parametrize("name", [*USUAL, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
 def test_an_agent_learns_the_same_with_its_matrices_as_formulas(name: str) -> None:
     """Everything that it knows and tells, to float32 rounding, in two streams at once."""
-    assert_near(after_some_steps(name, ForMany(NETWORK)), after_some_steps(name, NETWORK))
+    (got, told), (wanted, plainly_told) = (after_some_steps(name, network) for network in (ForMany(NETWORK), NETWORK))
+    assert_near(got, wanted)
+    for mine, theirs in zip(told, plainly_told, strict=True):
+        assert_near(without_noise(name, mine), without_noise(name, theirs))
+
+
+def without_noise(name: str, learnt: Learnt) -> Learnt:
+    """Orth against a history that the gradient is part of leaves next to nothing, and that has no direction."""
+    if name != "qrc+spr+raw_current":
+        return learnt
+    return learnt._replace(aux={key: x for key, x in learnt.aux.items() if key != "cosine_before_orth2"})
