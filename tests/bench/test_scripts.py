@@ -37,3 +37,8 @@ def test_a_fleet_in_a_table() -> None:
 def test_environments_in_a_table() -> None:
     _, _, row = table("environments.py", "--games", "pong", "--stretches", "1", "--steps", "5")
     assert row.startswith("| pong |")
+
+
+def test_the_straightforward_way_in_a_table() -> None:
+    _, _, row = table("straightforward.py", "--suites", "minatar", "--variants", "strq", "--seconds", "0.05")
+    assert row.startswith("| minatar/breakout | `strq` |")
