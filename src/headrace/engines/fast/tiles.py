@@ -92,13 +92,13 @@ def _listed(builder: Any, first: Any, table: Any, rows: int) -> list[Any]:
     return [further(builder, first, offset) for offset in offsets]
 
 
-def _over(builder: Any, size: Any, at_once: int, body: Callable[[Any], None]) -> None:
-    """The body for every whole number below `size`, several times before the loop looks whether it is done."""
-    whole = builder.and_(size, number(-at_once))
-    with cgutils.for_range_slice(builder, number(0), whole, number(at_once), I64) as (k, _):
+def _over(builder: Any, first: Any, size: Any, at_once: int, body: Callable[[Any], None]) -> None:
+    """The body for `size` whole numbers from the first on, several times before the loop looks whether it is done."""
+    whole, end = (builder.add(first, some) for some in (builder.and_(size, number(-at_once)), size))
+    with cgutils.for_range_slice(builder, first, whole, number(at_once), I64) as (k, _):
         for i in range(at_once):
             body(builder.add(k, number(i), flags=("nsw",)))
-    with cgutils.for_range_slice(builder, whole, size, number(1), I64) as (k, _):
+    with cgutils.for_range_slice(builder, whole, end, number(1), I64) as (k, _):
         body(k)
 
 
@@ -135,9 +135,9 @@ def _convolving(rows: int) -> Any:
             walk = Walk(builder, further(builder, weights, below), b_step)
 
             def term(k: Any) -> None:
-                made.add([further(builder, left, start, k) for left in lefts], walk.next())
+                made.add([further(builder, left, k) for left in lefts], walk.next())
 
-            _over(builder, length, AT_ONCE, term)
+            _over(builder, start, length, AT_ONCE, term)
         made.store(_apart(builder, result, c_step, rows))
         return context.get_dummy_value()
 
@@ -145,7 +145,7 @@ def _convolving(rows: int) -> Any:
 
 
 def _adding(rows: int) -> Any:
-    """C <- C + A B; what is `ahead` of B is asked for."""
+    """C <- C + A B."""
 
     def tile(typing: Any, a, a_step, inner, b, b_step, c, c_step):
         return types.void(*[types.int64] * 7), generate
@@ -156,7 +156,13 @@ def _adding(rows: int) -> Any:
         lefts, places = _apart(builder, left, a_step, rows), _apart(builder, result, c_step, rows)
         walk = Walk(builder, right, b_step)
         made.load(places)
-        _over(builder, inner, AT_ONCE, lambda k: made.add([further(builder, row, k) for row in lefts], walk.next()))
+        _over(
+            builder,
+            number(0),
+            inner,
+            AT_ONCE,
+            lambda k: made.add([further(builder, row, k) for row in lefts], walk.next()),
+        )
         made.store(places)
         return context.get_dummy_value()
 
@@ -176,7 +182,13 @@ def _folding(rows: int) -> Any:
         places = _listed(builder, result, builder.inttoptr(rows_at, WHOLES), rows)
         walk = Walk(builder, right, number(TILE_COLUMNS))
         made.load(places)
-        _over(builder, inner, AT_ONCE, lambda k: made.add([further(builder, row, k) for row in lefts], walk.next()))
+        _over(
+            builder,
+            number(0),
+            inner,
+            AT_ONCE,
+            lambda k: made.add([further(builder, row, k) for row in lefts], walk.next()),
+        )
         made.store(places)
         return context.get_dummy_value()
 
@@ -202,7 +214,7 @@ def _turning(rows: int) -> Any:
             (first,) = _listed(builder, left, further(builder, table, k), 1)
             made.add([further(builder, first, number(r)) for r in range(rows)], walk.next())
 
-        _over(builder, inner, AT_ONCE // 2, term)
+        _over(builder, number(0), inner, AT_ONCE // 2, term)
         made.store(places)
         return context.get_dummy_value()
 
@@ -226,7 +238,7 @@ def _renewing(rows: int) -> Any:
             first = own.next()
             made.add([further(builder, first, number(r)) for r in range(rows)], walk.next())
 
-        _over(builder, inner, AT_ONCE // 2, term)
+        _over(builder, number(0), inner, AT_ONCE // 2, term)
         made.renew(_apart(builder, result, c_step, rows), lost)
         return context.get_dummy_value()
 

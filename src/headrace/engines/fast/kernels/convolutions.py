@@ -29,7 +29,7 @@ from headrace.engines.fast.tiles import (
 )
 
 SHORTEST = 4  # rows of a tile that is worth its while
-STRETCH = 100  # places whose slopes and windows stay in the cache while all weights learn from them
+STRETCH = 50  # places whose slopes and windows stay in the cache while all weights learn from them
 
 
 @ordered

@@ -8,7 +8,17 @@ from headrace.engines.fast.compiling import ordered, summing
 from headrace.engines.fast.kernels.convolutions import tile_height
 from headrace.engines.fast.kernels.rows import add_to
 from headrace.engines.fast.kernels.vectors import BLOCK, ONE, ZERO, fill, total_of
-from headrace.engines.fast.kernels.ways import back_1, back_2, back_3, both_ways_4, inner, through_1, through_4
+from headrace.engines.fast.kernels.ways import (
+    back_4,
+    both_ways_4,
+    inner,
+    through_1,
+    through_4,
+    two_back_1,
+    two_back_2,
+    two_back_5,
+    two_back_6,
+)
 from headrace.engines.fast.native import move, part
 from headrace.engines.fast.tiles import TILE_COLUMNS, adding_1, adding_4, adding_5, adding_6, fetch_lines
 
@@ -157,21 +167,33 @@ def stretch_through(f, w, x, y, count, length, inputs, outputs):
 @ordered
 def dense_back(f, w, d, dx, count, inputs, outputs):
     """The gradient of a dense layer's inputs; the bias row of `w` is not among the `inputs` rows."""
-    at, whole = f.ctypes.data, inputs - inputs % 4
-    for i in range(0, whole, 4):
+    if count == 1:
+        go_back(f, w, outputs, d, dx, inputs, outputs)
+        return
+    at, even = f.ctypes.data, inputs - inputs % 2
+    for i in range(0, even, 2):
         weights, k = at + 4 * (w + i * outputs), 0
         while k < count:
-            slopes, to, left = at + 4 * (d + k * outputs), at + 4 * (dx + k * inputs + i), count - k
-            if left >= 3:
-                back_3(weights, outputs, slopes, to, inputs, outputs)
-            elif left == 2:
-                back_2(weights, outputs, slopes, to, inputs, outputs)
-            else:
-                back_1(weights, outputs, slopes, to, inputs, outputs)
-            k += min(3, left)
-    for i in range(whole, inputs):
-        for k in range(count):
-            f[dx + k * inputs + i] = inner(at + 4 * (w + i * outputs), at + 4 * (d + k * outputs), outputs)
+            slopes, to = at + 4 * (d + k * outputs), at + 4 * (dx + k * inputs + i)
+            k += two_rows_back(count - k, weights, slopes, to, inputs, outputs)
+    for k in range(count if even < inputs else 0):
+        f[dx + k * inputs + even] = inner(at + 4 * (w + even * outputs), at + 4 * (d + k * outputs), outputs)
+
+
+@ordered
+def two_rows_back(left, w, d, dx, inputs, outputs):
+    """As many of the slopes that are left as go together; gives how many."""
+    if left >= 6:
+        two_back_6(w, d, dx, inputs, outputs)
+        return 6
+    if left == 5:
+        two_back_5(w, d, dx, inputs, outputs)
+        return 5
+    if left >= 2:
+        two_back_2(w, d, dx, inputs, outputs)
+        return 2
+    two_back_1(w, d, dx, inputs, outputs)
+    return 1
 
 
 @ordered
@@ -214,7 +236,7 @@ def go_back(f, w, step, d, dx, inputs, outputs):
     """dx <- w . d, the rows of w being `step` apart."""
     at, whole = f.ctypes.data, inputs - inputs % 4
     for i in range(0, whole, 4):
-        back_1(at + 4 * (w + i * step), step, at + 4 * d, at + 4 * (dx + i), inputs, outputs)
+        back_4(at + 4 * (w + i * step), step, at + 4 * d, at + 4 * (dx + i), outputs)
     for i in range(whole, inputs):
         f[dx + i] = inner(at + 4 * (w + i * step), at + 4 * d, outputs)
 

@@ -164,10 +164,10 @@ def _history(rows: int) -> Any:
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
         c, x, x_step, d, size, out = args
-        making = Pass(builder, at_once=1)
+        making = Pass(builder)
         places = [making.row(c, r, size) for r in range(rows)]
         fives = [_five(making, making.row(x, r, EACH), x_step, d, size) for r in range(rows)]
-        along, own = [[Sum(making) for _ in range(FIVE)] for _ in places], [Sum(making) for _ in places]
+        along, own = [[Sum(making, 1) for _ in range(FIVE)] for _ in places], [Sum(making, 1) for _ in places]
 
         def body(lanes: Lanes, j: Any) -> None:
             past = [lanes.load(place, j) for place in places]
@@ -181,7 +181,7 @@ def _history(rows: int) -> Any:
                     sums[k].add_product(lanes, row, value)
 
         making.over(size, body)
-        both, squares = Sum(making), Sum(making)
+        both, squares = Sum(making, 1), Sum(making, 1)
         for (inputs, _), sums, square in zip(fives, along, own, strict=True):
             for lanes in making.forms:
                 squares.add(lanes, square.parts()(lanes))
