@@ -246,10 +246,10 @@ def _renewing(rows: int) -> Any:
 
 
 # By their number of rows. Others are made of these.
-convolving_1, convolving_4, convolving_5, convolving_6 = map(_convolving, (1, 4, 5, TALLEST))
-adding_1, adding_4, adding_5, adding_6 = map(_adding, (1, 4, 5, TALLEST))
-folding_1, folding_4, folding_5, folding_6 = map(_folding, (1, 4, 5, TALLEST))
-turning_1, turning_4, turning_5, turning_6 = map(_turning, (1, 4, 5, TALLEST))
+convolving_1, convolving_5, convolving_6 = map(_convolving, (1, 5, TALLEST))
+adding_1, adding_5, adding_6 = map(_adding, (1, 5, TALLEST))
+folding_1, folding_5, folding_6 = map(_folding, (1, 5, TALLEST))
+turning_1, turning_5, turning_6 = map(_turning, (1, 5, TALLEST))
 renewing_1, renewing_6 = map(_renewing, (1, TALLEST))
 
 

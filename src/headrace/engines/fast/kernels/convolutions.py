@@ -15,20 +15,17 @@ from headrace.engines.fast.tiles import (
     TALLEST,
     TILE_COLUMNS,
     convolving_1,
-    convolving_4,
     convolving_5,
     convolving_6,
     folding_1,
-    folding_4,
     folding_5,
     folding_6,
     turning_1,
-    turning_4,
     turning_5,
     turning_6,
 )
 
-SHORTEST = 4  # rows of a tile that is worth its while
+SHORTEST = 5  # rows of a tile, but for those of one row: any number from twenty on is made of these
 STRETCH = 50  # places whose slopes and windows stay in the cache while all weights learn from them
 
 
@@ -45,8 +42,6 @@ def convolving(height, a, rows_at, windows, count, length, b, b_step, c, c_step)
         convolving_6(a, rows_at, windows, count, length, b, b_step, c, c_step)
     elif height == 5:
         convolving_5(a, rows_at, windows, count, length, b, b_step, c, c_step)
-    elif height == 4:
-        convolving_4(a, rows_at, windows, count, length, b, b_step, c, c_step)
     else:
         convolving_1(a, rows_at, windows, count, length, b, b_step, c, c_step)
 
@@ -57,8 +52,6 @@ def folding(height, a, a_step, inner, b, c, rows_at):
         folding_6(a, a_step, inner, b, c, rows_at)
     elif height == 5:
         folding_5(a, a_step, inner, b, c, rows_at)
-    elif height == 4:
-        folding_4(a, a_step, inner, b, c, rows_at)
     else:
         folding_1(a, a_step, inner, b, c, rows_at)
 
@@ -69,8 +62,6 @@ def turning(height, a, rows_at, inner, b, b_step, c, c_step, fresh):
         turning_6(a, rows_at, inner, b, b_step, c, c_step, fresh)
     elif height == 5:
         turning_5(a, rows_at, inner, b, b_step, c, c_step, fresh)
-    elif height == 4:
-        turning_4(a, rows_at, inner, b, b_step, c, c_step, fresh)
     else:
         turning_1(a, rows_at, inner, b, b_step, c, c_step, fresh)
 

@@ -20,13 +20,13 @@ from headrace.engines.fast.kernels.ways import (
     two_back_6,
 )
 from headrace.engines.fast.native import move, part
-from headrace.engines.fast.tiles import TILE_COLUMNS, adding_1, adding_4, adding_5, adding_6, fetch_lines
+from headrace.engines.fast.tiles import TILE_COLUMNS, adding_1, adding_5, adding_6, fetch_lines
 
 SLOPE, STEEP = np.float32(0.01), np.float32(100)  # of LeakyReLU below zero, and of its inverse
 LAYER_NORM_EPS = 1e-5
-# Inputs of a dense layer that several rows go through together. Rows of weights are often 2 KB apart, and then a cache
-# of 32 KB in eight ways has room for a line of sixteen of them.
-STRETCH = 16
+# Weights of a dense layer that several rows go through together. Rows of them are often a power of two apart, and then
+# a cache of 32 KB in eight ways has room for one line of each row of 32 KB of them, whatever the row's length.
+AT_ONCE = 8192
 
 
 @ordered
@@ -138,8 +138,6 @@ def adding(height, a, a_step, inner, b, b_step, c, c_step):
         adding_6(a, a_step, inner, b, b_step, c, c_step)
     elif height == 5:
         adding_5(a, a_step, inner, b, b_step, c, c_step)
-    elif height == 4:
-        adding_4(a, a_step, inner, b, b_step, c, c_step)
     else:
         adding_1(a, a_step, inner, b, b_step, c, c_step)
 
@@ -147,8 +145,9 @@ def adding(height, a, a_step, inner, b, b_step, c, c_step):
 @ordered
 def dense_together(f, w, x, y, count, inputs, outputs):
     """The rows in tiles, for some of the layer's inputs at a time: those weights stay in the cache for all rows."""
-    for i in range(0, inputs, STRETCH):
-        stretch_through(f, w + i * outputs, x + i, y, count, min(STRETCH, inputs - i), inputs, outputs)
+    stretch = max(AT_ONCE // outputs, 1)
+    for i in range(0, inputs, stretch):
+        stretch_through(f, w + i * outputs, x + i, y, count, min(stretch, inputs - i), inputs, outputs)
 
 
 @ordered
@@ -213,10 +212,11 @@ def dense_both_ways(f, w, x, y, count, d, dx, inputs, outputs):
 @ordered
 def together_both_ways(f, w, x, y, count, d, dx, inputs, outputs):
     """As `dense_together` and `go_back`."""
-    for i in range(0, inputs + 1, STRETCH):
-        stretch_through(f, w + i * outputs, x + i, y, count, min(STRETCH, inputs + 1 - i), inputs + 1, outputs)
+    stretch = max(AT_ONCE // outputs // 4, 1) * 4  # `go_back` takes four at a time
+    for i in range(0, inputs + 1, stretch):
+        stretch_through(f, w + i * outputs, x + i, y, count, min(stretch, inputs + 1 - i), inputs + 1, outputs)
         if i < inputs:
-            go_back(f, w + i * outputs, outputs, d, dx + i, min(STRETCH, inputs - i), outputs)
+            go_back(f, w + i * outputs, outputs, d, dx + i, min(stretch, inputs - i), outputs)
 
 
 @ordered
