@@ -169,29 +169,30 @@ def dense_back(f, w, d, dx, count, inputs, outputs):
     if count == 1:
         go_back(f, w, outputs, d, dx, inputs, outputs)
         return
-    at, even = f.ctypes.data, inputs - inputs % 2
-    for i in range(0, even, 2):
+    at, half = f.ctypes.data, inputs // 2
+    for i in range(half):  # in both halves of the layer: memory gives more to two who read far from each other
         weights, k = at + 4 * (w + i * outputs), 0
         while k < count:
             slopes, to = at + 4 * (d + k * outputs), at + 4 * (dx + k * inputs + i)
-            k += two_rows_back(count - k, weights, slopes, to, inputs, outputs)
-    for k in range(count if even < inputs else 0):
-        f[dx + k * inputs + even] = inner(at + 4 * (w + even * outputs), at + 4 * (d + k * outputs), outputs)
+            k += two_rows_back(count - k, weights, slopes, to, inputs, outputs, half)
+    for i in range(2 * half, inputs):
+        for k in range(count):
+            f[dx + k * inputs + i] = inner(at + 4 * (w + i * outputs), at + 4 * (d + k * outputs), outputs)
 
 
 @ordered
-def two_rows_back(left, w, d, dx, inputs, outputs):
+def two_rows_back(left, w, d, dx, inputs, outputs, apart):
     """As many of the slopes that are left as go together; gives how many."""
     if left >= 6:
-        two_back_6(w, d, dx, inputs, outputs)
+        two_back_6(w, d, dx, inputs, outputs, apart)
         return 6
     if left == 5:
-        two_back_5(w, d, dx, inputs, outputs)
+        two_back_5(w, d, dx, inputs, outputs, apart)
         return 5
     if left >= 2:
-        two_back_2(w, d, dx, inputs, outputs)
+        two_back_2(w, d, dx, inputs, outputs, apart)
         return 2
-    two_back_1(w, d, dx, inputs, outputs)
+    two_back_1(w, d, dx, inputs, outputs, apart)
     return 1
 
 

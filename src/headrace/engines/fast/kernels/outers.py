@@ -113,15 +113,12 @@ HISTORY_ONLY = (1 << (DIRECTIONS * G + C)) | (1 << (DIRECTIONS * C + C))  # what
 @ordered
 def history_products(f, s, gram, inputs, outputs, x, d, c, found):
     """g . c and c . c of a gradient of five outer products, in one pass; `found` is room for two numbers."""
-    at, both, own = f.ctypes.data, 0.0, 0.0
-    whole = inputs - inputs % 2
-    for i in range(0, whole, 2):
-        place, values = at + 4 * (c + i * outputs), at + 4 * (x + i)
-        history_2(place, values, inputs, at + 4 * d, outputs, at + 4 * found)
+    at, both, own, half = f.ctypes.data, 0.0, 0.0, inputs // 2
+    for i in range(half):  # in both halves of the layer: memory gives more to two who read far from each other
+        history_2(at + 4 * (c + i * outputs), at + 4 * (x + i), inputs, at + 4 * d, outputs, half, at + 4 * found)
         both, own = both + f[found], own + f[found + 1]
-    if whole < inputs:
-        place, values = at + 4 * (c + whole * outputs), at + 4 * (x + whole)
-        history_1(place, values, inputs, at + 4 * d, outputs, at + 4 * found)
+    for i in range(2 * half, inputs):
+        history_1(at + 4 * (c + i * outputs), at + 4 * (x + i), inputs, at + 4 * d, outputs, 0, at + 4 * found)
         both, own = both + f[found], own + f[found + 1]
     s[gram + DIRECTIONS * G + C] += both
     s[gram + DIRECTIONS * C + C] += own

@@ -190,19 +190,19 @@ follow_trace_with_five, follow_all_with_five = map(_follow_with_five, (ALONG_TRA
 
 
 def _history(rows: int) -> Any:
-    """An instruction: g . c and c . c of some rows, where g is made of five outer products, to `out`.
+    """An instruction: g . c and c . c of some rows, so many rows apart, to `out`; g is made of five outer products.
 
     g . c = sum_k x_k (c . d_k), so that g is not made.
     """
 
-    def history(typing: Any, c, x, x_step, d, size, out):
-        return NOTHING(*[ADDRESS] * 6), generate
+    def history(typing: Any, c, x, x_step, d, size, apart, out):
+        return NOTHING(*[ADDRESS] * 7), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        c, x, x_step, d, size, out = args
+        c, x, x_step, d, size, apart, out = args
         making = Pass(builder)
-        places = [making.row(c, r, size) for r in range(rows)]
-        fives = [_five(making, making.row(x, r, EACH), x_step, d, size) for r in range(rows)]
+        places = [making.row(c, r, builder.mul(apart, size)) for r in range(rows)]
+        fives = [_five(making, making.row(x, r, apart), x_step, d, size) for r in range(rows)]
         along, own = [[Sum(making, 1) for _ in range(FIVE)] for _ in places], [Sum(making, 1) for _ in places]
 
         def body(lanes: Lanes, j: Any) -> None:

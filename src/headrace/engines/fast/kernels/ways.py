@@ -8,9 +8,11 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+from llvmlite import ir
+
 from headrace.engines.fast.kernels.rows import ADDRESS, EACH, FIRST, FLOAT, NOTHING
 from headrace.engines.fast.lanes import Lanes, Pass, Sum, four_totals, places, put
-from headrace.engines.fast.native import LANES, intrinsic, number
+from headrace.engines.fast.native import I32, LANES, intrinsic, number
 
 
 def _through(rows: int) -> Any:
@@ -67,15 +69,15 @@ def back_4(typing: Any, w, step, d, dx, size):
 
 
 def _back(columns: int) -> Any:
-    """An instruction: dx_k <- w . d_k for two rows, one after the other, and some rows of slopes."""
+    """An instruction: dx_k <- w . d_k for two rows, so many rows apart, and some rows of slopes."""
 
-    def back(typing: Any, w, d, dx, dx_step, size):
-        return NOTHING(*[ADDRESS] * 5), generate
+    def back(typing: Any, w, d, dx, dx_step, size, apart):
+        return NOTHING(*[ADDRESS] * 6), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        w, d, dx, dx_step, size = args
+        w, d, dx, dx_step, size, apart = args
         making = Pass(builder)
-        rows = [making.row(w, r, size) for r in range(2)]
+        rows = [making.row(w, r, builder.mul(apart, size)) for r in range(2)]
         slopes = [making.row(d, k, size) for k in range(columns)]
         sums = [[Sum(making, 1) for _ in rows] for _ in slopes]
 
@@ -91,9 +93,9 @@ def _back(columns: int) -> Any:
         making.over(size, body)
         for k in range(0, columns, 2):
             totals = four_totals([*sums[k], *sums[min(k + 1, columns - 1)]], builder)
-            for i in range(min(2, columns - k)):
-                pair = builder.shuffle_vector(totals, totals, places((2 * i, 2 * i + 1)))
-                put(builder, pair, making.row(dx, k + i, dx_step))
+            for i in range(2 * min(2, columns - k)):
+                place = making.row(making.row(dx, k + i // 2, dx_step), i % 2, apart)
+                put(builder, builder.extract_element(totals, ir.Constant(I32, i)), place)
         return context.get_dummy_value()
 
     return intrinsic(back)
