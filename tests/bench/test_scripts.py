@@ -42,3 +42,10 @@ def test_environments_in_a_table() -> None:
 def test_the_straightforward_way_in_a_table() -> None:
     _, _, row = table("straightforward.py", "--suites", "minatar", "--variants", "strq", "--seconds", "0.05")
     assert row.startswith("| minatar/breakout | `strq` |")
+
+
+def test_instructions_in_a_table() -> None:
+    head, _, *rows = table("instructions.py", "--suite", "minatar", "--variant", "strq", "--steps", "3", "--least", "0")
+    assert head.startswith("| instruction | times |")
+    assert rows[-1].startswith("| a step |")
+    assert any(row.startswith("| `convolve 64 x 36 x 16` | 2 |") for row in rows)

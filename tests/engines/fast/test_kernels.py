@@ -8,38 +8,10 @@ import pytest
 from headrace.engines.fast import machine
 from headrace.engines.fast.kernels import directions, layers, outers
 from headrace.engines.fast.kernels.directions import C_KEEP, C_TAKE, COEFFICIENTS, DIRECTIONS, C, G, U
-from headrace.engines.fast.memory import NONE, Memory, Program
+from headrace.engines.fast.memory import NONE
+from tests.engines.fast.bench import Bench, close
 
 SHAPES = [(5, 3), (8, 16), (13, 20), (6, 41)]
-
-
-class Bench:
-    """Arrays by name in a machine's memory, and instructions on them."""
-
-    def __init__(self, seed=0):
-        self.memory, self.program, self.random, self.at, self.first = (
-            Memory(), Program(), np.random.default_rng(seed), {}, {}
-        )  # fmt: skip
-
-    def array(self, name, *shape, values=None):
-        self.first[name] = self.random.normal(size=shape).astype("f") if values is None else np.asarray(values, "f")
-        self.at[name] = self.memory.room(int(np.prod(self.first[name].shape)))
-        return self.first[name].astype(np.float64)
-
-    def run(self):
-        self.f, self.s, self.n = self.memory.allocate()
-        for name, values in self.first.items():
-            self.f[self.at[name] : self.at[name] + values.size] = values.ravel()
-        machine.carry_out(self.program.rows(), self.f, self.s, self.n, np.zeros(0, np.int64))
-        return self
-
-    def __getitem__(self, name):
-        values = self.first[name]
-        return self.f[self.at[name] : self.at[name] + values.size].reshape(values.shape)
-
-
-def close(got, wanted):
-    np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
@@ -63,35 +35,26 @@ def test_dense_layers_forwards_and_back(inputs, outputs, count):
     close(bench["dx"], d @ w[:-1].T)
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
-def test_both_ways_in_one_pass_are_each_way_to_the_bit(inputs, outputs):
+@pytest.mark.parametrize(("inputs", "outputs"), [*SHAPES, (33, 48)])
+@pytest.mark.parametrize("count", [1, 2, 11])
+def test_both_ways_in_one_pass_are_each_way_to_the_bit(inputs, outputs, count):
     """One thread takes the one pass, two threads the two: their results have to be equal."""
     apart, together = Bench(), Bench()
     for bench in (apart, together):
         bench.array("w", inputs + 1, outputs)
-        bench.array("x", inputs + 1)
+        bench.array("x", count, inputs + 1)
         bench.array("d", outputs)
-        bench.array("y", outputs)
+        bench.array("y", count, outputs)
         bench.array("dx", inputs)
     at, sizes = apart.at, {"inputs": inputs, "outputs": outputs}
-    apart.program.emit(layers.dense, w=at["w"], x=at["x"], y=at["y"], count=1, inputs=inputs + 1, outputs=outputs)
+    forwards = {"w": at["w"], "x": at["x"], "y": at["y"], "count": count}
+    apart.program.emit(layers.dense, **forwards, inputs=inputs + 1, outputs=outputs)
     apart.program.emit(layers.dense_back, w=at["w"], d=at["d"], dx=at["dx"], count=1, **sizes)
-    together.program.emit(layers.dense_both_ways, w=at["w"], x=at["x"], y=at["y"], d=at["d"], dx=at["dx"], **sizes)
+    together.program.emit(layers.dense_both_ways, **forwards, d=at["d"], dx=at["dx"], **sizes)
     apart.run()
     together.run()
     for name in ("y", "dx"):
         np.testing.assert_array_equal(apart[name], together[name])
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (8, 8), (19, 16), (16, 9), (24, 40)])
-def test_a_matrix_turned_over(rows, columns):
-    bench, step = Bench(), rows + 3
-    w = bench.array("w", rows, columns)
-    bench.array("out", columns, step)
-    bench.program.emit(layers.turn_over, w=bench.at["w"], out=bench.at["out"], rows=rows, columns=columns, step=step)
-    bench.run()
-    np.testing.assert_array_equal(bench["out"][:, :rows], w.T)
-    np.testing.assert_array_equal(bench["out"][:, rows:], bench.first["out"][:, rows:])
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)

@@ -77,7 +77,7 @@ def _fingerprint() -> str:
     looks at too: what it would not take from the folder is better compiled in a process of its own."""
     here = Path(__file__).parent
     found = hashlib.sha256()
-    beside = [here / name for name in ("machine.py", "native.py", "lanes.py", "compiling.py")]
+    beside = [here / name for name in ("machine.py", "native.py", "lanes.py", "tiles.py", "compiling.py")]
     for path in sorted([*here.glob("kernels/*.py"), *beside]):
         found.update(path.read_bytes())
     facts = (sys.version, numba.__version__, llvmlite.__version__, binding.get_host_cpu_name())

@@ -36,12 +36,12 @@ class ReplayTd(DqnTd):
         super().__init__(frame, rule, draws, rows)
         assert isinstance(rule.memory, Replay)
         memory, size, shape = self.memory, rule.memory.size, frame.observation_shape
-        self.count, self.width = size, 2 * frame.observation_size + 1
-        self.learning = ValuePass(frame.encoder, frame.sizes, memory)
+        self.count = size
+        self.learning = ValuePass(frame.encoder, frame.sizes, memory, self.recalled)
         self.gradient = self._gradient()
         self.stored, self.stored_flags = memory.room(size * self.width), memory.whole(*[0] * (size * FLAGS))
         self.inserted, self.draw = memory.whole(0), draws + 2
-        self.recalled, self.flags = memory.room(self.width), memory.whole(*[0] * FLAGS)
+        self.flags = memory.whole(*[0] * FLAGS)
         name = "stream/agent/td/memory"
         reals = (("obs", 0, shape), ("next_obs", frame.observation_size, shape), ("reward", self.width - 1, ()))
         for key, offset, inner in reals:
@@ -51,6 +51,13 @@ class ReplayTd(DqnTd):
             kind = np.int32 if key == "action" else np.bool_
             frame.entries.append(Entry(f"{name}/stored/{key}", self.stored_flags + i, (size,), kind, FLAGS))
         frame.entries.append(Entry(f"{name}/inserted", self.inserted, (), np.int32))
+
+    def _successor(self) -> int:
+        """In the transition that is recalled, for which there is room from here on."""
+        size = self.frame.observation_size
+        self.width = 2 * size + 1
+        self.recalled = self.memory.room(self.width)
+        return self.recalled + size
 
     def prepare(self, program: Program) -> None:
         """Nothing: which transition is learnt from is not known yet."""
@@ -63,8 +70,8 @@ class ReplayTd(DqnTd):
         }  # fmt: skip
         program.emit(store, **common, transition=frame.transition, flags=frame.flags)
         program.emit(recall, **common, transition=self.recalled, flags=self.flags, uniform=self.draw)
-        self.next.encode(program, self.bootstrap_weights, self.recalled + frame.observation_size)
-        self.learning.encode(program, self.weights, self.recalled)
+        self.next.encode(program, self.bootstrap_weights)
+        self.learning.encode(program, self.weights)
         self.layer.through(program, self.learning)
         self.learning.finish(program, self.weights)
         self.frame.encoder.turn(program, self.weights.encoder)

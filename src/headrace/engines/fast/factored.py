@@ -30,8 +30,8 @@ from headrace.engines.fast.kernels.factors import (
 )
 from headrace.engines.fast.machine import write_out
 from headrace.engines.fast.memory import ALIGNMENT, NONE, Block, Program
-from headrace.engines.fast.native import TILE_COLUMNS
 from headrace.engines.fast.networks import ValuePass
+from headrace.engines.fast.tiles import TILE_COLUMNS
 from headrace.errors import CheckpointDamaged
 
 LARGE = 2**18  # weights: with as many as this, two traces and two networks no longer stay in a core's own cache
@@ -100,7 +100,9 @@ class FactoredLayer:
     def back(self, program: Program, value: ValuePass) -> None:
         program.emit(factored_back, **self._places(), d=value.d, dx=value.dx, seen=self.seen(value))
 
-    def both_ways(self, program: Program, there: ValuePass, back: ValuePass) -> None:
+    def both_ways(self, program: Program, there: ValuePass, back: ValuePass, count: int = 1) -> None:
+        """A layer that learns from the RL update alone has one latent at a time."""
+        assert count == 1
         program.emit(
             factored_both_ways, **self._places(), x=there.x, y=there.y, seen=self.seen(there), d=back.d, dx=back.dx,
             seen_back=self.seen(back),

@@ -30,13 +30,13 @@ class FrozenPolicy:
         # Whatever else was learnt beside Q plays no part in choosing.
         frame = frame_of(replace(agent, td=StreamQ(), aux=NoAuxiliary()), spec)
         memory, size = frame.memory, frame.observation_size
-        value = ValuePass(frame.encoder, frame.sizes, memory)
+        value = ValuePass(frame.encoder, frame.sizes, memory, frame.obs)
         self._raw, moments, count = memory.room(size), memory.room(4 * size), memory.whole(0)
         draws, chance, key = memory.room(2), memory.real(eps), memory.whole(*key_of(seed))
         self._latent, self._action, self._taken = (value.x, frame.sizes.latent), frame.action, frame.step
         program, weights = Program(), frame.value_weights()
         program.emit(standardise_frozen, raw=self._raw, moments=moments, count=count, out=frame.obs, size=size)
-        value.encode(program, weights, frame.obs)
+        value.encode(program, weights)
         self._encode = program.rows()
         DenseLayer(weights.projection).through(program, value)
         value.finish(program, weights)

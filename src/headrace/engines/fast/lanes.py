@@ -48,7 +48,8 @@ class Lanes:
             return
         kind = ir.FunctionType(ir.VoidType(), [BYTES, I32, I32, I32])
         prefetch = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
-        place = self.builder.inttoptr(address_at(self.builder, address, j, ahead), BYTES)
+        first = self.builder.inttoptr(address_at(self.builder, address, ahead), F32.as_pointer())
+        place = self.builder.bitcast(self.builder.gep(first, [j]), BYTES)
         self.builder.call(prefetch, [place, *(ir.Constant(I32, value) for value in (0, 3, 1))])
 
     def negative(self, a: Any) -> Any:
@@ -58,7 +59,12 @@ class Lanes:
         return self.builder.fadd(a, b)
 
     def _place(self, address: Any, j: Any) -> Any:
-        return self.builder.inttoptr(address_at(self.builder, address, j), self.kind.as_pointer())
+        """An address is made a place before j is added: the compiler then keeps it, and does not walk from one to the
+        next. It would also make vectors of the loop over single numbers, which is not worth its code."""
+        if self.kind is F32:
+            return self.builder.inttoptr(address_at(self.builder, address, j), F32.as_pointer())
+        first = self.builder.inttoptr(address, F32.as_pointer())
+        return self.builder.bitcast(self.builder.gep(first, [j]), VECTOR.as_pointer())
 
     def _call(self, name: str, *args: Any) -> Any:
         kind = ir.FunctionType(self.kind, [self.kind] * len(args))
@@ -78,17 +84,15 @@ class Number(NamedTuple):
 class Pass:
     """The making of one instruction."""
 
-    def __init__(self, builder: Any, at_once: int = LINE) -> None:
-        """So many vectors at once: more hide how long each takes, but every sum of the pass needs room for them."""
-        self.builder, self.left_over, self._at_once = builder, number(0), at_once
-        self.kinds = *(Lanes(builder, VECTOR, place) for place in range(at_once)), Lanes(builder, F32, at_once)
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        self.kinds = *(Lanes(builder, VECTOR, place) for place in range(LINE)), Lanes(builder, F32, LINE)
         self.single, self.forms = self.kinds[-1], (self.kinds[0], self.kinds[-1])
 
     def over(self, size: Any, body: Callable[[Lanes, Any], None]) -> None:
-        """The body for as many vectors as there are, then for single numbers."""
-        builder, line = self.builder, LANES * self._at_once
+        """The body for as many lines as there are, vector by vector, then for single numbers."""
+        builder, line = self.builder, LANES * LINE
         whole = builder.and_(size, number(-line))
-        self.left_over = builder.sub(size, whole)
         with cgutils.for_range_slice(builder, number(0), whole, number(line), I64) as (j, _):
             for i, lanes in enumerate(self.kinds[:-1]):
                 body(lanes, builder.add(j, number(i * LANES)))
@@ -115,26 +119,33 @@ class Pass:
 class Sum:
     """A sum in every lane; `total` adds them up, always in the same order."""
 
-    def __init__(self, making: Pass) -> None:
+    def __init__(self, making: Pass, rooms: int = LINE) -> None:
+        """The vectors of a line have rooms of their own, which hides how long each addition takes; or one for all of
+        them, where a pass has so many sums that this is hidden anyway and registers are short."""
         self._builder = builder = making.builder
-        self._rooms = [cgutils.alloca_once(builder, lanes.kind) for lanes in making.kinds]
-        for lanes, room in zip(making.kinds, self._rooms, strict=True):
-            builder.store(ir.Constant(lanes.kind, [0.0] * LANES if lanes.kind is VECTOR else 0.0), room)
+        self._rooms = [cgutils.alloca_once(builder, VECTOR) for _ in range(rooms)]
+        self._single = cgutils.alloca_once(builder, F32)
+        for room in self._rooms:
+            builder.store(ir.Constant(VECTOR, [0.0] * LANES), room)
+        builder.store(ir.Constant(F32, 0.0), self._single)
 
     def add_product(self, lanes: Lanes, a: Any, b: Any) -> None:
-        room = self._rooms[lanes.place]
+        room = self._room(lanes)
         self._builder.store(lanes.fma(a, b, self._builder.load(room)), room)
 
     def add(self, lanes: Lanes, a: Any) -> None:
-        room = self._rooms[lanes.place]
+        room = self._room(lanes)
         self._builder.store(lanes.plus(a, self._builder.load(room)), room)
 
+    def _room(self, lanes: Lanes) -> Any:
+        return self._single if lanes.kind is F32 else self._rooms[lanes.place % len(self._rooms)]
+
     def vector(self) -> Any:
-        return reduce(self._builder.fadd, [self._builder.load(room) for room in self._rooms[:-1]])
+        return reduce(self._builder.fadd, [self._builder.load(room) for room in self._rooms])
 
     def rest(self) -> Any:
         """The sum of the numbers that made no whole line."""
-        return self._builder.load(self._rooms[-1])
+        return self._builder.load(self._single)
 
     def parts(self) -> Number:
         return Number({VECTOR: self.vector(), F32: self.rest()})
@@ -147,18 +158,20 @@ class Sum:
         return builder.fadd(builder.extract_element(vector, ir.Constant(I32, 0)), self.rest())
 
 
-def four_totals(making: Pass, sums: list[Sum], out: Any) -> None:
-    """Writes the totals of four sums side by side: far fewer steps than each total on its own."""
-    builder, half = making.builder, ir.VectorType(F32, LANES // 2)
+def four_totals(sums: list[Sum], builder: Any) -> Any:
+    """The totals of four sums as one vector: far fewer steps than each total on its own."""
     first, second, third, fourth = (total.vector() for total in sums)
     both = _neighbours(builder, _neighbours(builder, first, second), _neighbours(builder, third, fourth))
     low, high = (builder.shuffle_vector(both, both, places(range(i, i + 4))) for i in (0, 4))
-    place = builder.inttoptr(out, half.as_pointer())
-    builder.store(builder.fadd(low, high), place, align=4)
-    with builder.if_then(builder.icmp_unsigned("!=", making.left_over, number(0)), likely=False):
-        single = making.single
-        for r, total in enumerate(sums):
-            single.store(single.plus(single.load(out, number(r)), total.rest()), out, number(r))
+    rests = ir.Constant(ir.VectorType(F32, LANES // 2), ir.Undefined)
+    for r, total in enumerate(sums):
+        rests = builder.insert_element(rests, total.rest(), ir.Constant(I32, r))
+    return builder.fadd(builder.fadd(low, high), rests)
+
+
+def put(builder: Any, vector: Any, address: Any) -> None:
+    """Writes numbers side by side."""
+    builder.store(vector, builder.inttoptr(address, vector.type.as_pointer()), align=4)
 
 
 def _neighbours(builder: Any, a: Any, b: Any) -> Any:

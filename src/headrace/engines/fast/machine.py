@@ -21,6 +21,16 @@ from headrace.engines.fast.kernels.accounts import (
     tally,
     zero,
 )
+from headrace.engines.fast.kernels.convolutions import (
+    action_bias,
+    action_gradient,
+    convolve,
+    convolve_back,
+    convolve_gradient,
+    frame_image,
+    turn_over,
+    unframe_image,
+)
 from headrace.engines.fast.kernels.directions import combine
 from headrace.engines.fast.kernels.factors import (
     factored_back,
@@ -45,16 +55,10 @@ from headrace.engines.fast.kernels.layers import (
     dense,
     dense_back,
     dense_both_ways,
-    fold,
     head,
     head_back,
     join_action,
-    mirrored_fold,
-    mirrored_patches,
     outer,
-    patches,
-    product,
-    turn_over,
     unactivate,
 )
 from headrace.engines.fast.kernels.outers import (
@@ -99,15 +103,17 @@ INSTRUCTIONS = (
     stack,
     stack_first,
     draw,
-    patches,
-    mirrored_patches,
-    product,
+    convolve,
     turn_over,
+    convolve_back,
+    convolve_gradient,
+    frame_image,
+    unframe_image,
+    action_bias,
+    action_gradient,
     activate,
     unactivate,
     column_sums,
-    fold,
-    mirrored_fold,
     join_action,
     dense,
     dense_back,
@@ -169,15 +175,17 @@ INSTRUCTIONS = (
     STACK,
     STACK_FIRST,
     DRAW,
-    PATCHES,
-    MIRRORED_PATCHES,
-    PRODUCT,
+    CONVOLVE,
     TURN_OVER,
+    CONVOLVE_BACK,
+    CONVOLVE_GRADIENT,
+    FRAME_IMAGE,
+    UNFRAME_IMAGE,
+    ACTION_BIAS,
+    ACTION_GRADIENT,
     ACTIVATE,
     UNACTIVATE,
     COLUMN_SUMS,
-    FOLD,
-    MIRRORED_FOLD,
     JOIN_ACTION,
     DENSE,
     DENSE_BACK,
@@ -284,24 +292,28 @@ def carry_out(rows, f, s, n, checked):
             stack_first(f, a[1], a[2], a[3], a[4], a[5])
         elif code == DRAW:
             draw(f, n, a[1], a[2], a[3], a[4])
-        elif code == PATCHES:
-            patches(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10])
-        elif code == MIRRORED_PATCHES:
-            mirrored_patches(f, a[1], a[2], a[3], a[4], a[5])
-        elif code == PRODUCT:
-            product(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        elif code == CONVOLVE:
+            convolve(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
         elif code == TURN_OVER:
-            turn_over(f, a[1], a[2], a[3], a[4], a[5])
+            turn_over(f, n, a[1], a[2], a[3], a[4], a[5], a[6])
+        elif code == CONVOLVE_BACK:
+            convolve_back(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10])
+        elif code == CONVOLVE_GRADIENT:
+            convolve_gradient(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
+        elif code == FRAME_IMAGE:
+            frame_image(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == UNFRAME_IMAGE:
+            unframe_image(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == ACTION_BIAS:
+            action_bias(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
+        elif code == ACTION_GRADIENT:
+            action_gradient(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
         elif code == ACTIVATE:
             activate(f, a[1], a[2], a[3], a[4], a[5])
         elif code == UNACTIVATE:
             unactivate(f, a[1], a[2], a[3], a[4], a[5])
         elif code == COLUMN_SUMS:
             column_sums(f, a[1], a[2], a[3], a[4])
-        elif code == FOLD:
-            fold(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
-        elif code == MIRRORED_FOLD:
-            mirrored_fold(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
         elif code == JOIN_ACTION:
             join_action(f, n, a[1], a[2], a[3], a[4], a[5], a[6])
         elif code == DENSE:
@@ -309,7 +321,7 @@ def carry_out(rows, f, s, n, checked):
         elif code == DENSE_BACK:
             dense_back(f, a[1], a[2], a[3], a[4], a[5], a[6])
         elif code == DENSE_BOTH_WAYS:
-            dense_both_ways(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+            dense_both_ways(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
         elif code == OUTER:
             outer(f, a[1], a[2], a[3], a[4], a[5])
         elif code == HEAD:

@@ -104,7 +104,7 @@ class Program:
         self._rows: list[list[int]] = []
 
     def emit(self, instruction: Any, **operands: int) -> None:
-        wanted = [name for name in _parameters(instruction) if name not in ("f", "s", "n")]
+        wanted = parameters(instruction)
         if set(wanted) != set(operands):
             raise TypeError(f"{instruction.__name__} takes {wanted}, got {sorted(operands)}")
         row = [CODES[instruction], *(int(operands[name]) for name in wanted)]
@@ -123,5 +123,6 @@ class Program:
         return np.array(self._rows, np.int64).reshape(-1, WIDTH)
 
 
-def _parameters(instruction: Any) -> list[str]:
-    return list(inspect.signature(instruction.py_func).parameters)
+def parameters(instruction: Any) -> list[str]:
+    """The names of an instruction's operands, beside the memory that all of them work on."""
+    return [name for name in inspect.signature(instruction.py_func).parameters if name not in ("f", "s", "n")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -21,79 +20,7 @@ MACHINE = {"x86_64": "x86", "AMD64": "x86", "aarch64": "arm", "arm64": "arm"}.ge
 
 
 LANES = 8  # numbers in one vector register
-TILE_COLUMNS = 2 * LANES
-TALLEST = 6  # rows of a tile: its sums take twelve of sixteen registers
 VECTOR = ir.VectorType(F32, LANES)
-
-
-def _tile(rows: int, start: Callable[[Any, Any], Any]) -> Any:
-    """An instruction: C <- start + A B for so many rows and sixteen columns of C, which stay in registers meanwhile.
-
-    Matrices are given by their addresses, steps are in floats. A's element (r, k) lies at a + r * row_step + k *
-    inner_step, so that A may be turned over.
-    """
-
-    def tile(typing: Any, a, row_step, inner_step, b, b_step, c, c_step, inner):
-        return types.void(*[types.int64] * 8), generate
-
-    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        a, row_step, inner_step, b, b_step, c, c_step, inner = args
-        places = _places(builder, rows, c, c_step)
-        sums = _sums(builder, rows, places, start, a, row_step, inner_step, b, b_step, inner)
-        for room, place in zip(sums, places, strict=True):
-            builder.store(builder.load(room), builder.inttoptr(place, VECTOR.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return intrinsic(tile)
-
-
-def _renewing_tile(rows: int) -> Any:
-    """An instruction: C <- C - lost C + A B, as `_tile`; the product is summed up before it meets C."""
-
-    def tile(typing: Any, a, row_step, inner_step, b, b_step, c, c_step, inner, lost):
-        return types.void(*[types.int64] * 8, types.float32), generate
-
-    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        a, row_step, inner_step, b, b_step, c, c_step, inner, lost = args
-        places = _places(builder, rows, c, c_step)
-        sums = _sums(builder, rows, places, _zeros, a, row_step, inner_step, b, b_step, inner)
-        kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-        fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
-        loss = spread(builder, builder.fneg(lost))
-        for room, place in zip(sums, places, strict=True):
-            old = _load(builder, place)
-            new = builder.fadd(builder.call(fma, [loss, old, old]), builder.load(room))
-            builder.store(new, builder.inttoptr(place, VECTOR.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return intrinsic(tile)
-
-
-def _places(builder: Any, rows: int, c: Any, c_step: Any) -> list[Any]:
-    """Where the vectors of a tile lie."""
-    starts = [address_at(builder, c, builder.mul(number(r), c_step)) for r in range(rows)]
-    return [place for first in starts for place in (first, address_at(builder, first, number(LANES)))]
-
-
-def _sums(
-    builder: Any, rows: int, places: list[Any], start: Callable[[Any, Any], Any], a: Any, row_step: Any,
-    inner_step: Any, b: Any, b_step: Any, inner: Any,
-) -> list[Any]:  # fmt: skip
-    """start + A B of one tile, in registers."""
-    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-    fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
-    sums = [cgutils.alloca_once(builder, VECTOR) for _ in places]
-    for room, place in zip(sums, places, strict=True):
-        builder.store(start(builder, place), room)
-    with cgutils.for_range(builder, inner) as loop:
-        row = address_at(builder, b, builder.mul(loop.index, b_step))
-        from_b = [_load(builder, address_at(builder, row, number(LANES * i))) for i in range(2)]
-        for r in range(rows):
-            place = address_at(builder, a, builder.mul(number(r), row_step), builder.mul(loop.index, inner_step))
-            from_a = spread(builder, builder.load(builder.inttoptr(place, F32.as_pointer()), align=4))
-            for room, vector in zip(sums[2 * r : 2 * r + 2], from_b, strict=True):
-                builder.store(builder.call(fma, [from_a, vector, builder.load(room)]), room)
-    return sums
 
 
 def number(value: int) -> Any:
@@ -107,25 +34,11 @@ def address_at(builder: Any, address: Any, *steps: Any) -> Any:
     return address
 
 
-def _load(builder: Any, address: Any) -> Any:
-    return builder.load(builder.inttoptr(address, VECTOR.as_pointer()), align=4)
-
-
 def spread(builder: Any, value: Any) -> Any:
     """A vector of one number as often as it has lanes."""
     nothing = ir.Constant(VECTOR, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(I32, 0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
-
-
-def _zeros(builder: Any, address: Any) -> Any:
-    return ir.Constant(VECTOR, [0.0] * LANES)
-
-
-# By their number of rows: tiles that set C, and tiles that add to it.
-set_1, set_2, set_3, set_4, set_5, set_6 = (_tile(rows, _zeros) for rows in range(1, TALLEST + 1))
-add_1, add_2, add_3, add_4, add_5, add_6 = (_tile(rows, _load) for rows in range(1, TALLEST + 1))
-renew_1, renew_6 = map(_renewing_tile, (1, TALLEST))
 
 
 @intrinsic

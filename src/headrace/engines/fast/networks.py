@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 from headrace.agents.network import Conv, Mlp
+from headrace.engines.fast.convolution import Convolution, Geometry
 from headrace.engines.fast.kernels.accounts import copy
 from headrace.engines.fast.kernels.layers import (
     activate,
@@ -14,132 +14,70 @@ from headrace.engines.fast.kernels.layers import (
     dense,
     dense_back,
     dense_both_ways,
-    fold,
     head,
     head_back,
     outer,
-    patches,
-    product,
-    turn_over,
     unactivate,
 )
 from headrace.engines.fast.memory import Block, Memory, Program
-from headrace.engines.fast.native import TILE_COLUMNS
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """One convolution: from what, with which windows, to what."""
-
-    height: int
-    width: int
-    channels: int
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    rows: int
-    columns: int
-    outputs: int
-
-    @property
-    def places(self) -> int:
-        return self.rows * self.columns
-
-    @property
-    def size(self) -> int:
-        return self.places * self.outputs
-
-    @property
-    def window(self) -> int:
-        return prod(self.kernel) * self.channels
 
 
 @dataclass(frozen=True)
 class Trail:
     """What one evaluation of an encoder leaves behind for the way back."""
 
-    inputs: list[int]  # of each layer: the windows of its image, or its vector
+    image: int  # what is evaluated; it stays as it is until the way back
+    inputs: list[int]  # of each layer
     outputs: list[int]
     scales: list[int]
 
     def ending_at(self, out: int) -> Trail:
         """The same room for another evaluation, whose result goes to `out`."""
-        return Trail(self.inputs, [*self.outputs[:-1], out], self.scales)
+        return Trail(self.image, self.inputs, [*self.outputs[:-1], out], self.scales)
 
 
 class ConvEncoder:
     """Convolutions, each followed by LayerNorm and LeakyReLU."""
 
     def __init__(self, network: Conv, shape: tuple[int, ...], memory: Memory) -> None:
-        self.layers: list[Geometry] = []
+        self.layers: list[Convolution] = []
         height, width, channels = shape
         for outputs, kernel, stride in zip(network.channels, network.kernels, network.strides, strict=True):
-            rows, columns = (height - kernel[0]) // stride[0] + 1, (width - kernel[1]) // stride[1] + 1
-            self.layers.append(Geometry(height, width, channels, _pair(kernel), _pair(stride), rows, columns, outputs))
-            height, width, channels = rows, columns, outputs
-        self._windows = memory.room(max(g.places * padded(g.window) for g in self.layers))
+            geometry = Geometry((height, width, channels), _pair(kernel), _pair(stride), outputs)
+            self.layers.append(Convolution(geometry, memory))
+            height, width, channels = geometry.result
         self._memory, self._turned = memory, dict[int, list[int]]()
-        self._slopes = [memory.room(g.size) for g in self.layers[:-1]]
+        self._slopes = [layer.room_for_slopes(memory) for layer in self.layers[1:]]
 
-    def trail(self, memory: Memory, out: int, image: Trail | None = None) -> Trail:
-        """Room for one evaluation, whose result goes to `out`; the image's windows may be another's."""
-        inner = [memory.room(g.size) for g in self.layers[:-1]]
-        first = [image.inputs[0]] if image else [memory.room(self.layers[0].places * self.layers[0].window)]
-        windows = [memory.room(g.places * g.window) for g in self.layers[1:]]
-        return Trail([*first, *windows], [*inner, out], [memory.real(0.0) for _ in self.layers])
+    def trail(self, memory: Memory, image: int, out: int) -> Trail:
+        """Room for one evaluation, whose result goes to `out`."""
+        inner = [memory.room(layer.geometry.size) for layer in self.layers[:-1]]
+        return Trail(image, [image, *inner], [*inner, out], [memory.real(0.0) for _ in self.layers])
 
-    def forward(self, program: Program, weights: Block, x: int, trail: Trail, known_windows: int = 0) -> None:
-        """Evaluates the encoder; the windows of the first `known_windows` layers are there already."""
-        for i, g in enumerate(self.layers):
-            if i >= known_windows:
-                program.emit(
-                    patches, x=x, out=trail.inputs[i], width=g.width, channels=g.channels,
-                    kernel_h=g.kernel[0], kernel_w=g.kernel[1], stride_h=g.stride[0], stride_w=g.stride[1],
-                    rows=g.rows, columns=g.columns,
-                )  # fmt: skip
-            layer, x = weights.layers[i], trail.outputs[i]
-            program.emit(
-                product, a=trail.inputs[i], b=layer.w, c=x, rows=g.places, columns=g.outputs, inner=g.window,
-                turn_a=0,
-            )  # fmt: skip
-            program.emit(activate, y=x, bias=layer.b, size=g.size, width=g.outputs, scale=trail.scales[i])
+    def forward(self, program: Program, weights: Block, trail: Trail) -> None:
+        places = zip(self.layers, weights.layers, trail.inputs, trail.outputs, trail.scales, strict=True)
+        for layer, at, x, y, scale in places:
+            g = layer.geometry
+            layer.forward(program, at.w, x, y)
+            program.emit(activate, y=y, bias=at.b, size=g.size, width=g.outputs, scale=scale)
 
     def turn(self, program: Program, weights: Block) -> None:
         """Turns the weights over, once for every way back through them in the same step."""
         if weights.offset not in self._turned:
-            self._turned[weights.offset] = [self._memory.room(g.outputs * padded(g.window)) for g in self.layers]
-        turned = self._turned[weights.offset]
-        for g, layer, out in list(zip(self.layers, weights.layers, turned, strict=True))[1:]:
-            program.emit(turn_over, w=layer.w, out=out, rows=g.window, columns=g.outputs, step=padded(g.window))
+            self._turned[weights.offset] = [layer.room_to_turn(self._memory) for layer in self.layers[1:]]
+        for layer, at, turned in zip(self.layers[1:], weights.layers[1:], self._turned[weights.offset], strict=True):
+            layer.turn(program, at.w, turned)
 
     def backward(self, program: Program, weights: Block, trail: Trail, slopes: int, gradient: Block) -> None:
         """The gradient of the weights from that of the result, which is overwritten; they have been turned over."""
-        turned = self._turned[weights.offset]
         for i in range(len(self.layers) - 1, -1, -1):
-            g, into = self.layers[i], gradient.layers[i]
+            layer, into, g = self.layers[i], gradient.layers[i], self.layers[i].geometry
             program.emit(unactivate, a=trail.outputs[i], d=slopes, size=g.size, width=g.outputs, scale=trail.scales[i])
-            program.emit(
-                product, a=trail.inputs[i], b=slopes, c=into.w, rows=g.window, columns=g.outputs, inner=g.places,
-                turn_a=1,
-            )  # fmt: skip
+            layer.gradient(program, trail.inputs[i], slopes, into.w)
             program.emit(column_sums, d=slopes, out=into.b, rows=g.places, width=g.outputs)
-            if i == 0:
-                break
-            step = padded(g.window)
-            program.emit(
-                product, a=slopes, b=turned[i], c=self._windows, rows=g.places, columns=step, inner=g.outputs,
-                turn_a=0,
-            )  # fmt: skip
-            slopes = self._slopes[i - 1]
-            program.emit(
-                fold, d=self._windows, step=step, out=slopes, height=g.height, width=g.width, channels=g.channels,
-                kernel_h=g.kernel[0], kernel_w=g.kernel[1], stride_h=g.stride[0], stride_w=g.stride[1],
-                rows=g.rows, columns=g.columns,
-            )  # fmt: skip
-
-
-def padded(size: int) -> int:
-    """The next multiple of what a product does at once: columns beyond `size` are zero."""
-    return -(-size // TILE_COLUMNS) * TILE_COLUMNS
+            if i > 0:
+                layer.backward(program, self._turned[weights.offset][i - 1], slopes, self._slopes[i - 1])
+                slopes = self._slopes[i - 1]
 
 
 def _pair(values: tuple[int, ...]) -> tuple[int, int]:
@@ -153,14 +91,13 @@ class MlpEncoder:
         self.sizes = (shape[0], *network.widths)
         self._slopes = [memory.room(width) for width in network.widths[:-1]]
 
-    def trail(self, memory: Memory, out: int, image: Trail | None = None) -> Trail:
+    def trail(self, memory: Memory, image: int, out: int) -> Trail:
         inner = [memory.row(width) for width in self.sizes[1:-1]]
-        first = image.inputs[0] if image else memory.row(self.sizes[0])
-        return Trail([first, *inner], [*inner, out], [memory.real(0.0) for _ in self.sizes[1:]])
+        first = memory.row(self.sizes[0])
+        return Trail(image, [first, *inner], [*inner, out], [memory.real(0.0) for _ in self.sizes[1:]])
 
-    def forward(self, program: Program, weights: Block, x: int, trail: Trail, known_windows: int = 0) -> None:
-        if not known_windows:
-            program.emit(copy, source=x, out=trail.inputs[0], size=self.sizes[0])
+    def forward(self, program: Program, weights: Block, trail: Trail) -> None:
+        program.emit(copy, source=trail.image, out=trail.inputs[0], size=self.sizes[0])
         for i, layer in enumerate(weights.layers):
             y, width = trail.outputs[i], self.sizes[i + 1]
             program.emit(dense, w=layer.w, x=trail.inputs[i], y=y, count=1, inputs=self.sizes[i] + 1, outputs=width)
@@ -231,19 +168,16 @@ class Rows(NamedTuple):
 class ValuePass:
     """One evaluation of a value network, Q or QRC's h, and its gradient."""
 
-    def __init__(
-        self, encoder: Encoder, sizes: Sizes, memory: Memory, rows: Rows | None = None, image: ValuePass | None = None
-    ) -> None:
-        """`rows` is where the projection finds its latent; `image` another network's evaluation of the same image."""
+    def __init__(self, encoder: Encoder, sizes: Sizes, memory: Memory, obs: int, rows: Rows | None = None) -> None:
+        """`obs` is what is evaluated, `rows` where the projection finds its latent."""
         self.encoder, self.latent, self.hidden, self.n_actions = encoder, sizes.latent, sizes.hidden, sizes.n_actions
         self.x, self.y, self.d, self.dx = rows or Rows.make(sizes, 1, 1, memory)
-        self.trail: Trail = encoder.trail(memory, self.x, image.trail if image else None)
-        self._known = 1 if image else 0
+        self.trail: Trail = encoder.trail(memory, obs, self.x)
         self.scale, self.value = memory.real(0.0), memory.real(0.0)
         self.q, self.slopes = memory.room(self.n_actions), memory.room(self.n_actions)
 
-    def encode(self, program: Program, weights: ValueWeights, obs: int) -> None:
-        self.encoder.forward(program, weights.encoder, obs, self.trail, self._known)
+    def encode(self, program: Program, weights: ValueWeights) -> None:
+        self.encoder.forward(program, weights.encoder, self.trail)
 
     def finish(self, program: Program, weights: ValueWeights) -> None:
         """From the projection's result to the values of all actions."""
@@ -282,9 +216,10 @@ class DenseLayer:
             outputs=self.outputs,
         )  # fmt: skip
 
-    def both_ways(self, program: Program, there: ValuePass, back: ValuePass) -> None:
-        """One evaluation's latent through the projection and another's gradient back, in one pass."""
+    def both_ways(self, program: Program, there: ValuePass, back: ValuePass, count: int = 1) -> None:
+        """One evaluation's latent, and those that follow it, through the projection and another's gradient back, in one
+        pass."""
         program.emit(
-            dense_both_ways, w=self.weights.offset, x=there.x, y=there.y, d=back.d, dx=back.dx, inputs=self.inputs,
-            outputs=self.outputs,
+            dense_both_ways, w=self.weights.offset, x=there.x, y=there.y, count=count, d=back.d, dx=back.dx,
+            inputs=self.inputs, outputs=self.outputs,
         )  # fmt: skip

@@ -25,7 +25,7 @@ class QrcTd(Td):
         memory = self.memory
         self.differentiates_bootstrap = self.target.is_online
         self.h_weights = frame.value_weights("h_")
-        self.h = ValuePass(frame.encoder, frame.sizes, memory, image=self.acting)
+        self.h = ValuePass(frame.encoder, frame.sizes, memory, frame.obs)
         self.h_gradient = Gradient(
             frame.scratch("h_encoder"), frame.scratch("h_head"), memory.row(frame.sizes.latent), self.h.d
         )
@@ -93,10 +93,10 @@ class QrcTd(Td):
                 size=gradient.size, keep=self.keep, terms=self.h_terms, rate=self.h_decay, square=self.h_square,
             )  # fmt: skip
 
-    def see(self, program: Program, obs: int) -> None:
+    def see(self, program: Program) -> None:
         sizes = self.frame.sizes
         program.emit(copy, source=self.h.x, out=self.h_gradient.x, size=sizes.latent)
-        self.h.encode(program, self.h_weights, obs)
+        self.h.encode(program, self.h_weights)
         if isinstance(self.h_layer, FactoredLayer):
             motion = Motion(
                 self.keep, self.h_terms, self.h_square, self.h_gradient.x, self.h_gradient.d, rate=self.h_decay
@@ -110,8 +110,8 @@ class QrcTd(Td):
             terms=self.h_terms, rate=self.h_decay, square=self.h_square, x_next=self.h.x, y=self.h.y,
         )  # fmt: skip
 
-    def see_first(self, program: Program, obs: int) -> None:
-        self.h.encode(program, self.h_weights, obs)
+    def see_first(self, program: Program) -> None:
+        self.h.encode(program, self.h_weights)
         self.h_layer.through(program, self.h)
 
     def account(self, program: Program, values: dict[str, int]) -> None:

@@ -89,16 +89,16 @@ class SprPlan:
         self.target = Target(frame, objective.target, ("encoder", self.name), "aux/target")
         self.guesses, self.truths = rows.at(sizes, 1), rows.at(sizes, 1 + self.horizon)
         self.first = memory.row(sizes.latent)
-        self.trail = frame.encoder.trail(memory, self.first)
-        aside = memory.row(sizes.latent)
-        self._aside = frame.encoder.trail(memory, aside)
+        # The first view is looked at again on the way back.
+        self._first_view, self._other_view = (memory.room(frame.observation_size) for _ in range(2))
+        self.trail = frame.encoder.trail(memory, self._first_view, self.first)
+        self._aside = frame.encoder.trail(memory, self._other_view, self.truths.x)
         self.dynamics = dynamics_of(frame.network, frame.latent_shape, frame.n_actions, self.horizon, memory)
         self.encoder_gradient, self.dynamics_gradient = frame.scratch("encoder"), frame.scratch("dynamics")
         self.first_slopes = memory.room(sizes.latent)
         self.predictor_x = memory.row(sizes.hidden, self.horizon)
         self.predictor_d = memory.room(self.horizon * sizes.hidden)
         self._guess = memory.room(self.horizon * sizes.hidden)
-        self._image = memory.room(frame.observation_size)
         mean = isinstance(objective.reduce, MeanOverHorizon)
         self._weight, self.loss = memory.real(1 / self.horizon if mean else 1.0), memory.real(0.0)
         self._draws = draws
@@ -113,11 +113,11 @@ class SprPlan:
         self._shift, self._intensity = memory.whole(shift), memory.real(intensity)
         self._low, self._high = memory.real(low), memory.real(high)
 
-    def _view(self, program: Program, k: int) -> None:
+    def _view(self, program: Program, k: int, out: int) -> None:
         shape = self.frame.observation_shape
         height, width, channels = shape if len(shape) == 3 else (1, 1, shape[0])
         program.emit(
-            augment, image=self.window.images + k, out=self._image, draws=self._draws + VIEW_DRAWS * k, height=height,
+            augment, image=self.window.images + k, out=out, draws=self._draws + VIEW_DRAWS * k, height=height,
             width=width, channels=channels, shift=self._shift, intensity=self._intensity, clip=self._clip,
             low=self._low, high=self._high,
         )  # fmt: skip
@@ -129,8 +129,8 @@ class SprPlan:
         frame, sizes, encoder = self.frame, self.frame.sizes, self.frame.params["encoder"]
         self.window.look(program)
         with program.only_if(frame.active):
-            self._view(program, 0)
-            frame.encoder.forward(program, encoder, self._image, self.trail)
+            self._view(program, 0, self._first_view)
+            frame.encoder.forward(program, encoder, self.trail)
             z = self.first
             for k in range(self.horizon):
                 out = self.guesses.at(sizes, k).x
@@ -141,10 +141,9 @@ class SprPlan:
 
     def _see(self, program: Program, k: int) -> None:
         """The latent of the k-th truth."""
-        self._view(program, k)
-        out = self.truths.at(self.frame.sizes, k - 1).x
-        trail = self._aside.ending_at(out)
-        self.frame.encoder.forward(program, self.target.blocks["encoder"], self._image, trail)
+        self._view(program, k, self._other_view)
+        trail = self._aside.ending_at(self.truths.at(self.frame.sizes, k - 1).x)
+        self.frame.encoder.forward(program, self.target.blocks["encoder"], trail)
 
     # after it
 
@@ -181,5 +180,5 @@ class SprPlan:
         for k in range(self.horizon - 1, -1, -1):
             row, before = self.guesses.at(sizes, k), self.guesses.at(sizes, k - 1).dx if k else self.first_slopes
             self.dynamics.backward(program, weights, k, row.x, row.dx, before)
-        self.dynamics.gradient(program, self.dynamics_gradient)
+        self.dynamics.gradient(program, self.dynamics_gradient, self.window.seen_actions)
         frame.encoder.backward(program, frame.params["encoder"], self.trail, self.first_slopes, self.encoder_gradient)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, takewhile
 from math import prod
 
 import numpy as np
@@ -249,13 +249,18 @@ class StreamPlan:
         frame, bootstrap = self.frame, self.td.bootstrap_weights.projection
         if not self.aux:
             return self.td.project(program)
-        horizon, name = self.aux.horizon, self.aux.name
-        guess, truth = frame.params[name], self.aux.target.blocks[name]
         with program.only_if(frame.active):
-            self._together(program, [bootstrap, *[guess] * horizon, *[truth] * horizon])
+            self._together(program, self._projections(), 0)
         with program.only_if(frame.resting):
-            self._together(program, [bootstrap])
+            self._together(program, [bootstrap], 0)
         return None
+
+    def _projections(self) -> list[Block]:
+        """What s', the guesses and the truths go through."""
+        assert self.aux
+        horizon, name = self.aux.horizon, self.aux.name
+        guess, truth = self.frame.params[name], self.aux.target.blocks[name]
+        return [self.td.bootstrap_weights.projection, *[guess] * horizon, *[truth] * horizon]
 
     def _project_both_ways(self, program: Program) -> None:
         """As `_project`, with the gradient of Q(s, a) on its way back."""
@@ -266,13 +271,16 @@ class StreamPlan:
             return
         if self.aux:
             with program.only_if(frame.active):
-                self._project(program)
-                td.pass_back(program)
+                projections = self._projections()
+                count = len(list(takewhile(lambda block: block == projections[0], projections)))
+                td.look_ahead_and_back(program, count)
+                self._together(program, projections[count:], count)
         with program.only_if(frame.resting):
             td.look_ahead_and_back(program)
 
-    def _together(self, program: Program, projections: list[Block]) -> None:
-        sizes, k = self.frame.sizes, 0
+    def _together(self, program: Program, projections: list[Block], k: int) -> None:
+        """Rows from the k-th on."""
+        sizes = self.frame.sizes
         for w, group in groupby(block.offset for block in projections):
             count, rows = len(list(group)), self._rows.at(sizes, k)
             program.emit(dense, w=w, x=rows.x, y=rows.y, count=count, inputs=sizes.latent + 1, outputs=sizes.hidden)
@@ -314,9 +322,9 @@ class StreamPlan:
             self.aux.window.push(program)
         td.forget(program)
         self._take_over_observation(program)
-        td.acting.encode(program, td.weights, frame.obs)
+        td.acting.encode(program, td.weights)
         self.projection.move(program, td.acting.x, td.acting.y)
-        td.see(program, frame.obs)
+        td.see(program)
         td.acting.finish(program, td.weights)
 
     def _take_over_observation(self, program: Program) -> None:
@@ -366,10 +374,10 @@ class StreamPlan:
 
     def _see_first(self, program: Program) -> None:
         """Values at the present observation, from parameters that did not just move."""
-        td, obs = self.td, self.frame.obs
-        td.acting.encode(program, td.weights, obs)
+        td = self.td
+        td.acting.encode(program, td.weights)
         td.layer.through(program, td.acting)
-        td.see_first(program, obs)
+        td.see_first(program)
         td.acting.finish(program, td.weights)
         self._draw(program)
 

@@ -54,15 +54,19 @@ class Td:
         self.target = Target(frame, rule.target, VALUE_MODULES, "td/target")
         self.bootstrap_weights = ValueWeights(*(self.target.blocks[name] for name in VALUE_MODULES))
         self.layer: DenseLayer | FactoredLayer = DenseLayer(self.weights.projection)
-        self.acting = ValuePass(frame.encoder, frame.sizes, memory)
+        self.acting = ValuePass(frame.encoder, frame.sizes, memory, frame.obs)
         self.learning = self.acting
-        self.next = ValuePass(frame.encoder, frame.sizes, memory, rows)
+        self.next = ValuePass(frame.encoder, frame.sizes, memory, self._successor(), rows)
         self.gradient = self._gradient()
         self.traces: dict[str, Block] = {}
         self.lr, self.delta, self.discount = memory.real(rule.lr), memory.real(0.0), memory.real(0.0)
         self.keep, self.terms = memory.real(0.0), memory.real(0.0, 0.0, 0.0)
         self.td_square, self.gradient_square = memory.sum(), memory.sum()
         self.cut = memory.whole(0)
+
+    def _successor(self) -> int:
+        """Where s' lies."""
+        return self.frame.next_obs
 
     def _gradient(self, prefix: str = "") -> Gradient:
         """The latent that belongs to the gradient is kept apart: the next one is made before it is used up."""
@@ -113,16 +117,17 @@ class Td:
 
     def look_ahead(self, program: Program) -> None:
         """The latent of s'; its way through the projection is shared with others'."""
-        self.next.encode(program, self.bootstrap_weights, self.frame.next_obs)
+        self.next.encode(program, self.bootstrap_weights)
 
     def project(self, program: Program) -> None:
         """That latent through the projection that the bootstrap reads, alone."""
         layer = self.layer if self.target.is_online else DenseLayer(self.bootstrap_weights.projection)
         layer.through(program, self.next)
 
-    def look_ahead_and_back(self, program: Program) -> None:
-        """The latent of s' through the projection and the gradient of Q(s, a) back, in one pass where both share it."""
-        self.layer.both_ways(program, self.next, self.learning)
+    def look_ahead_and_back(self, program: Program, count: int = 1) -> None:
+        """The latent of s', and others that follow it, through the projection and the gradient of Q(s, a) back, in one
+        pass where all share it."""
+        self.layer.both_ways(program, self.next, self.learning, count)
 
     def err(self, program: Program) -> None:
         """The TD error, and how far to go along each direction."""
@@ -192,10 +197,10 @@ class Td:
     def move_beside(self, program: Program) -> None:
         """Modules of the rule's own, except for what `see` does."""
 
-    def see(self, program: Program, obs: int) -> None:
+    def see(self, program: Program) -> None:
         """Evaluates at the observation to be acted on what the rule has beside Q; its own modules move on the way."""
 
-    def see_first(self, program: Program, obs: int) -> None:
+    def see_first(self, program: Program) -> None:
         """As `see` where nothing moves: at the very beginning, or after a restart of the program."""
 
     def account(self, program: Program, values: dict[str, int]) -> None:

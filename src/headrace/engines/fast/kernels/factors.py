@@ -19,7 +19,8 @@ from headrace.engines.fast.kernels.layers import go_back, go_both_ways, go_throu
 from headrace.engines.fast.kernels.rows import add_to
 from headrace.engines.fast.kernels.vectors import ONE, ZERO, fill, long_dot
 from headrace.engines.fast.kernels.ways import inner, through_1
-from headrace.engines.fast.native import TALLEST, TILE_COLUMNS, move, part, renew_1, renew_6
+from headrace.engines.fast.native import move, part
+from headrace.engines.fast.tiles import TALLEST, TILE_COLUMNS, renewing_1, renewing_6
 
 # A layer's own numbers: lost, z, |Z_0|, c; then Z . Z, and where weights decay W . Z and W . W.
 LOST, OLD, OLD_SIZE, OLD_TAKEN, ZZ, WZ, WW = range(7)
@@ -236,11 +237,11 @@ def add_factors(at, matrix, lost, xs, packed, live, inputs, outputs, step):
     for i in range(0, whole, TALLEST):
         for j in range(0, outputs, TILE_COLUMNS):
             a, b, c = at + 4 * (xs + i), at + 4 * (packed + j * live), matrix + 4 * (i * outputs + j)
-            renew_6(a, 1, step, b, TILE_COLUMNS, c, outputs, live, lost)
+            renewing_6(a, step, live, b, c, outputs, lost)
     for i in range(whole, inputs + 1):
         for j in range(0, outputs, TILE_COLUMNS):
             a, b, c = at + 4 * (xs + i), at + 4 * (packed + j * live), matrix + 4 * (i * outputs + j)
-            renew_1(a, 1, step, b, TILE_COLUMNS, c, outputs, live, lost)
+            renewing_1(a, step, live, b, c, outputs, lost)
 
 
 @ordered

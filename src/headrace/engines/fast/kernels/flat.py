@@ -22,8 +22,8 @@ from headrace.engines.fast.kernels.directions import (
     Z,
 )
 from headrace.engines.fast.kernels.rows import follow_all_block, follow_decaying_block, follow_trace_block
-from headrace.engines.fast.kernels.vectors import BLOCK, ONE, ZERO, add_row, fill, long_dot, renew
-from headrace.engines.fast.native import move, part
+from headrace.engines.fast.kernels.vectors import BLOCK, ONE, ZERO, add_row, dot, fill, long_dot, renew
+from headrace.engines.fast.native import part
 
 
 @summing
@@ -48,24 +48,30 @@ def trace_size(f, s, z, g, size, keep, out):
 @ordered
 def follow_trace(f, s, z, g, v, u, size, keep, terms, square):
     """z <- keep z + g; u = terms . (z, g, v), its squared norm added to `square`. Negative offsets are absent."""
-    new, kept = part(f, g, size), f[keep]
-    trace = part(f, z, size) if z >= 0 else new
-    if z >= 0:
-        if kept == ZERO:
-            move(f, z, g, size)
-        else:
-            for j in range(size):
-                trace[j] = kept * trace[j] + new[j]
-    along_z, along_g, along_v = f[terms], f[terms + 1], f[terms + 2]
-    update = part(f, u, size)
-    if v >= 0:
-        value = part(f, v, size)
-        for j in range(size):
-            update[j] = along_z * trace[j] + along_g * new[j] + along_v * value[j]
-    else:
-        for j in range(size):
+    kept, along_z, along_g, total = f[keep], f[terms], f[terms + 1], 0.0
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        new, update = part(f, g + start, length), part(f, u + start, length)
+        trace = part(f, z + start, length) if z >= 0 else new
+        if z >= 0:
+            follow(trace, kept, new)
+        for j in range(length):
             update[j] = along_z * trace[j] + along_g * new[j]
-    s[square] += long_dot(f, u, u, size)
+        if v >= 0:
+            add_row(update, f[terms + 2], part(f, v + start, length))
+        total += dot(update, update)
+    s[square] += total
+
+
+@ordered
+def follow(trace, kept, new):
+    """trace <- kept trace + new; where nothing is kept, the trace is not looked at."""
+    if kept == ZERO:
+        for j in range(trace.size):
+            trace[j] = new[j]
+    else:
+        for j in range(trace.size):
+            trace[j] = kept * trace[j] + new[j]
 
 
 @ordered
@@ -98,13 +104,24 @@ def squared_norm(f, s, a, size, out):
 
 @ordered
 def products(f, s, n, gram, active, mask, mask_at_rest, size, u, g, c, e, m, z):
-    """The inner products of the pairs of directions that the mask asks for."""
+    """The inner products of the pairs of directions that the mask asks for; all of a stretch while it is near."""
     wanted = mask if n[active] != 0 else mask_at_rest
     places = (u, g, c, e, m, z)
     for i in range(DIRECTIONS):
         for j in range(i, DIRECTIONS):
             if wanted >> (DIRECTIONS * i + j) & 1:
-                value = np.float32(long_dot(f, places[i], places[j], size))
+                s[gram + DIRECTIONS * i + j] = 0.0
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        for i in range(DIRECTIONS):
+            for j in range(i, DIRECTIONS):
+                if wanted >> (DIRECTIONS * i + j) & 1:
+                    some = dot(part(f, places[i] + start, length), part(f, places[j] + start, length))
+                    s[gram + DIRECTIONS * i + j] += some
+    for i in range(DIRECTIONS):
+        for j in range(i, DIRECTIONS):
+            if wanted >> (DIRECTIONS * i + j) & 1:
+                value = np.float32(s[gram + DIRECTIONS * i + j])
                 s[gram + DIRECTIONS * i + j] = value
                 s[gram + DIRECTIONS * j + i] = value
 
@@ -112,28 +129,36 @@ def products(f, s, n, gram, active, mask, mask_at_rest, size, u, g, c, e, m, z):
 @ordered
 def update(f, n, active, coefficients, size, w, u, g, c, e, m, z):
     """Moves the weights along all directions, then C, E and M on; negative offsets are absent."""
-    k = part(f, coefficients, C_KEEP + 7)
-    weights = part(f, w, size)
-    learns = n[active] != 0
+    k, learns = part(f, coefficients, C_KEEP + 7), n[active] != 0
+    for start in range(0, size, BLOCK):
+        update_block(f, k, learns, start, min(BLOCK, size - start), w, u, g, c, e, m, z)
+
+
+@ordered
+def update_block(f, k, learns, start, size, w, u, g, c, e, m, z):
+    """As `update`, for a stretch that stays near meanwhile."""
+    weights = part(f, w + start, size)
     if u >= 0:
-        add_row(weights, k[U], part(f, u, size))
+        add_row(weights, k[U], part(f, u + start, size))
     if z >= 0 and k[Z] != ZERO:
-        add_row(weights, k[Z], part(f, z, size))
+        add_row(weights, k[Z], part(f, z + start, size))
     if g >= 0 and learns:
-        add_row(weights, k[G], part(f, g, size))
+        add_row(weights, k[G], part(f, g + start, size))
     if c >= 0 and learns:
-        add_row(weights, k[C], part(f, c, size))
-        renew(part(f, c, size), k[C_KEEP], k[C_TAKE], part(f, g, size))
+        past = part(f, c + start, size)
+        add_row(weights, k[C], past)
+        renew(past, k[C_KEEP], k[C_TAKE], part(f, g + start, size))
     if e >= 0 and k[E] != ZERO:
-        add_row(weights, k[E], part(f, e, size))
+        add_row(weights, k[E], part(f, e + start, size))
     if m >= 0:
+        average = part(f, m + start, size)
         if k[M] != ZERO:
-            add_row(weights, k[M], part(f, m, size))
-        renew(part(f, m, size), k[M_KEEP], k[M_TAKE], part(f, u, size))
+            add_row(weights, k[M], average)
+        renew(average, k[M_KEEP], k[M_TAKE], part(f, u + start, size))
         if e >= 0:
-            add_row(part(f, m, size), k[M_TAKE_E], part(f, e, size))
+            add_row(average, k[M_TAKE_E], part(f, e + start, size))
     if e >= 0:
-        renew(part(f, e, size), k[E_KEEP], k[E_TAKE], part(f, u, size))
+        renew(part(f, e + start, size), k[E_KEEP], k[E_TAKE], part(f, u + start, size))
 
 
 @ordered

@@ -1,184 +1,32 @@
-"""Convolutions, dense layers and activations, forwards and backwards."""
+"""Dense layers and activations, forwards and backwards."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from headrace.engines.fast.compiling import ordered, summing
+from headrace.engines.fast.kernels.convolutions import tile_height
 from headrace.engines.fast.kernels.rows import add_to
 from headrace.engines.fast.kernels.vectors import BLOCK, ONE, ZERO, fill, total_of
 from headrace.engines.fast.kernels.ways import (
-    back_1,
-    back_2,
-    back_3,
+    back_4,
     both_ways_4,
     inner,
     through_1,
     through_4,
-    turn_block,
+    two_back_1,
+    two_back_2,
+    two_back_5,
+    two_back_6,
 )
-from headrace.engines.fast.native import (
-    LANES,
-    TALLEST,
-    TILE_COLUMNS,
-    add_1,
-    add_2,
-    add_3,
-    add_4,
-    add_5,
-    add_6,
-    move,
-    part,
-    set_1,
-    set_2,
-    set_3,
-    set_4,
-    set_5,
-    set_6,
-)  # fmt: skip
+from headrace.engines.fast.native import move, part
+from headrace.engines.fast.tiles import TILE_COLUMNS, adding_1, adding_5, adding_6, fetch_lines
 
 SLOPE, STEEP = np.float32(0.01), np.float32(100)  # of LeakyReLU below zero, and of its inverse
 LAYER_NORM_EPS = 1e-5
-STRETCH = 32  # inputs of a dense layer that several rows go through together
-
-
-@ordered
-def set_tile(rows, a, row_step, inner_step, b, b_step, c, c_step, inner):
-    """C <- A B for `rows` <= 6 rows and sixteen columns."""
-    if rows == 6:
-        set_6(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 5:
-        set_5(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 4:
-        set_4(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 3:
-        set_3(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 2:
-        set_2(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    else:
-        set_1(a, row_step, inner_step, b, b_step, c, c_step, inner)
-
-
-@ordered
-def add_tile(rows, a, row_step, inner_step, b, b_step, c, c_step, inner):
-    """C <- C + A B for `rows` <= 6 rows and sixteen columns."""
-    if rows == 6:
-        add_6(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 5:
-        add_5(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 4:
-        add_4(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 3:
-        add_3(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    elif rows == 2:
-        add_2(a, row_step, inner_step, b, b_step, c, c_step, inner)
-    else:
-        add_1(a, row_step, inner_step, b, b_step, c, c_step, inner)
-
-
-@ordered
-def product(f, a, b, c, rows, columns, inner, turn_a):
-    """C (rows, columns) <- op(A) B by rows, where op turns A over if asked to."""
-    at = f.ctypes.data
-    row_step, inner_step = (1, rows) if turn_a else (inner, 1)
-    whole = columns - columns % TILE_COLUMNS
-    height = 4 if rows % 4 == 0 and rows <= 64 else TALLEST
-    # The smaller factor stays in the cache while the larger one goes by once.
-    down, across = -(-rows // height), whole // TILE_COLUMNS
-    for tile in range(down * across):
-        i, j = (tile // across, tile % across) if rows > columns else (tile % down, tile // down)
-        i, j = i * height, j * TILE_COLUMNS
-        left, right, to = at + 4 * (a + i * row_step), at + 4 * (b + j), at + 4 * (c + i * columns + j)
-        set_tile(min(height, rows - i), left, row_step, inner_step, right, columns, to, columns, inner)
-    for i in range(rows):
-        for j in range(whole, columns):
-            total = ZERO
-            for k in range(inner):
-                total += f[a + i * row_step + k * inner_step] * f[b + k * columns + j]
-            f[c + i * columns + j] = total
-
-
-@ordered
-def turn_over(f, w, out, rows, columns, step):
-    """The transpose of (rows, columns), with `step` numbers from a row of it to the next."""
-    at, down, across = f.ctypes.data, rows - rows % LANES, columns - columns % LANES
-    for j in range(0, across, LANES):
-        for i in range(0, down, LANES):
-            turn_block(at + 4 * (w + i * columns + j), columns, at + 4 * (out + j * step + i), step)
-    for j in range(columns):
-        for i in range(down if j < across else 0, rows):
-            f[out + j * step + i] = f[w + i * columns + j]
-
-
-@ordered
-def patches(f, x, out, width, channels, kernel_h, kernel_w, stride_h, stride_w, rows, columns):
-    """Every window of an image as one row, in the order of a kernel's weights."""
-    length = kernel_w * channels
-    at = out
-    for r in range(rows):
-        for c in range(columns):
-            for i in range(kernel_h):
-                move(f, at, x + ((r * stride_h + i) * width + c * stride_w) * channels, length)
-                at += length
-
-
-@ordered
-def fold(f, d, step, out, height, width, channels, kernel_h, kernel_w, stride_h, stride_w, rows, columns):
-    """What `patches` took apart is added up: the gradient of an image from that of its windows, `step` apart."""
-    fill(part(f, out, channels * height * width), ZERO)
-    data = f.ctypes.data
-    length = kernel_w * channels
-    for r in range(rows):
-        for c in range(columns):
-            at = d + (r * columns + c) * step
-            for i in range(kernel_h):
-                start = out + ((r * stride_h + i) * width + c * stride_w) * channels
-                add_to(data + 4 * start, ONE, data + 4 * at, length)
-                at += length
-
-
-@ordered
-def mirrored(i, size):
-    """Where a place just outside 0 .. size - 1 is reflected to."""
-    if size == 1:
-        return 0
-    if i < 0:
-        return -i
-    return 2 * size - 2 - i if i >= size else i
-
-
-@ordered
-def mirrored_patches(f, x, out, height, width, channels):
-    """Every 3x3 window of an image that is reflected at its edges."""
-    at = out
-    for r in range(height):
-        for c in range(width):
-            for i in range(-1, 2):
-                row = mirrored(r + i, height)
-                if 0 < c < width - 1:
-                    move(f, at, x + (row * width + c - 1) * channels, 3 * channels)
-                else:
-                    for j in range(3):
-                        move(f, at + j * channels, x + (row * width + mirrored(c + j - 1, width)) * channels, channels)
-                at += 3 * channels
-
-
-@ordered
-def mirrored_fold(f, d, step, out, height, width, channels, kept):
-    """Adds the gradient of an image's first `kept` channels, from that of its 3x3 windows, reflected at the edges."""
-    data = f.ctypes.data
-    for r in range(height):
-        for c in range(width):
-            at = d + (r * width + c) * step
-            for i in range(-1, 2):
-                row = mirrored(r + i, height)
-                if kept == channels and 0 < c < width - 1:
-                    add_to(data + 4 * (out + (row * width + c - 1) * kept), ONE, data + 4 * at, 3 * kept)
-                else:
-                    for j in range(3):
-                        start = out + (row * width + mirrored(c + j - 1, width)) * kept
-                        add_to(data + 4 * start, ONE, data + 4 * (at + j * channels), kept)
-                at += 3 * channels
+# Weights of a dense layer that several rows go through together. Rows of them are often a power of two apart, and then
+# a cache of 32 KB in eight ways has room for one line of each row of 32 KB of them, whatever the row's length.
+AT_ONCE = 8192
 
 
 @ordered
@@ -285,45 +133,91 @@ def go_through(f, w, step, x, y, inputs, outputs):
 
 
 @ordered
+def adding(height, a, a_step, inner, b, b_step, c, c_step):
+    if height == 6:
+        adding_6(a, a_step, inner, b, b_step, c, c_step)
+    elif height == 5:
+        adding_5(a, a_step, inner, b, b_step, c, c_step)
+    else:
+        adding_1(a, a_step, inner, b, b_step, c, c_step)
+
+
+@ordered
 def dense_together(f, w, x, y, count, inputs, outputs):
     """The rows in tiles, for some of the layer's inputs at a time: those weights stay in the cache for all rows."""
+    stretch = max(AT_ONCE // outputs, 1)
+    for i in range(0, inputs, stretch):
+        stretch_through(f, w + i * outputs, x + i, y, count, min(stretch, inputs - i), inputs, outputs)
+
+
+@ordered
+def stretch_through(f, w, x, y, count, length, inputs, outputs):
+    """y <- y + x w for some of the inputs, while memory is asked for the weights of those that come next."""
     at = f.ctypes.data
-    for i in range(0, inputs, STRETCH):
-        length = min(STRETCH, inputs - i)
-        for j in range(0, outputs, TILE_COLUMNS):
-            for k in range(0, count, TALLEST):
-                left, right = at + 4 * (x + k * inputs + i), at + 4 * (w + i * outputs + j)
-                to = at + 4 * (y + k * outputs + j)
-                add_tile(min(TALLEST, count - k), left, inputs, 1, right, outputs, to, outputs, length)
+    for j in range(0, outputs, TILE_COLUMNS):
+        weights, k = at + 4 * (w + j), 0
+        fetch_lines(weights + 4 * length * outputs, outputs, length)
+        while k < count:
+            height, own, to = tile_height(count - k), at + 4 * (x + k * inputs), at + 4 * (y + k * outputs + j)
+            adding(height, own, inputs, length, weights, outputs, to, outputs)
+            k += height
 
 
 @ordered
 def dense_back(f, w, d, dx, count, inputs, outputs):
     """The gradient of a dense layer's inputs; the bias row of `w` is not among the `inputs` rows."""
-    at, whole = f.ctypes.data, inputs - inputs % 4
-    for i in range(0, whole, 4):
+    if count == 1:
+        go_back(f, w, outputs, d, dx, inputs, outputs)
+        return
+    at, half = f.ctypes.data, inputs // 2
+    for i in range(half):  # in both halves of the layer: memory gives more to two who read far from each other
         weights, k = at + 4 * (w + i * outputs), 0
         while k < count:
-            slopes, to, left = at + 4 * (d + k * outputs), at + 4 * (dx + k * inputs + i), count - k
-            if left >= 3:
-                back_3(weights, outputs, slopes, to, inputs, outputs)
-            elif left == 2:
-                back_2(weights, outputs, slopes, to, inputs, outputs)
-            else:
-                back_1(weights, outputs, slopes, to, inputs, outputs)
-            k += min(3, left)
-    for i in range(whole, inputs):
+            slopes, to = at + 4 * (d + k * outputs), at + 4 * (dx + k * inputs + i)
+            k += two_rows_back(count - k, weights, slopes, to, inputs, outputs, half)
+    for i in range(2 * half, inputs):
         for k in range(count):
             f[dx + k * inputs + i] = inner(at + 4 * (w + i * outputs), at + 4 * (d + k * outputs), outputs)
 
 
 @ordered
-def dense_both_ways(f, w, x, y, d, dx, inputs, outputs):
-    """One row forwards through a layer and another's gradient back, in one pass: as `dense` and `dense_back`."""
-    fill(part(f, y, outputs), ZERO)
+def two_rows_back(left, w, d, dx, inputs, outputs, apart):
+    """As many of the slopes that are left as go together; gives how many."""
+    if left >= 6:
+        two_back_6(w, d, dx, inputs, outputs, apart)
+        return 6
+    if left == 5:
+        two_back_5(w, d, dx, inputs, outputs, apart)
+        return 5
+    if left >= 2:
+        two_back_2(w, d, dx, inputs, outputs, apart)
+        return 2
+    two_back_1(w, d, dx, inputs, outputs, apart)
+    return 1
+
+
+@ordered
+def dense_both_ways(f, w, x, y, count, d, dx, inputs, outputs):
+    """`count` rows forwards through a layer and another's gradient back, in one pass: as `dense` and `dense_back`."""
+    fill(part(f, y, count * outputs), ZERO)
+    if count > 1 and outputs % TILE_COLUMNS == 0:
+        together_both_ways(f, w, x, y, count, d, dx, inputs, outputs)
+        return
     go_both_ways(f, w, outputs, x, y, d, dx, inputs, outputs)
     at = f.ctypes.data
     through_1(at + 4 * (w + inputs * outputs), outputs, at + 4 * (x + inputs), at + 4 * y, outputs)  # the bias
+    for k in range(1, count):
+        go_through(f, w, outputs, x + k * (inputs + 1), y + k * outputs, inputs + 1, outputs)
+
+
+@ordered
+def together_both_ways(f, w, x, y, count, d, dx, inputs, outputs):
+    """As `dense_together` and `go_back`."""
+    stretch = max(AT_ONCE // outputs // 4, 1) * 4  # `go_back` takes four at a time
+    for i in range(0, inputs + 1, stretch):
+        stretch_through(f, w + i * outputs, x + i, y, count, min(stretch, inputs + 1 - i), inputs + 1, outputs)
+        if i < inputs:
+            go_back(f, w + i * outputs, outputs, d, dx + i, min(stretch, inputs - i), outputs)
 
 
 @ordered
@@ -343,7 +237,7 @@ def go_back(f, w, step, d, dx, inputs, outputs):
     """dx <- w . d, the rows of w being `step` apart."""
     at, whole = f.ctypes.data, inputs - inputs % 4
     for i in range(0, whole, 4):
-        back_1(at + 4 * (w + i * step), step, at + 4 * d, at + 4 * (dx + i), inputs, outputs)
+        back_4(at + 4 * (w + i * step), step, at + 4 * d, at + 4 * (dx + i), outputs)
     for i in range(whole, inputs):
         f[dx + i] = inner(at + 4 * (w + i * step), at + 4 * d, outputs)
 

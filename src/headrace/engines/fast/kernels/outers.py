@@ -28,8 +28,10 @@ from headrace.engines.fast.kernels.directions import (
 from headrace.engines.fast.kernels.rows import (
     FIVE,
     follow_all_row,
+    follow_all_with_five,
     follow_decaying_row,
     follow_trace_row,
+    follow_trace_with_five,
     history_1,
     history_2,
     move_by_five,
@@ -111,15 +113,12 @@ HISTORY_ONLY = (1 << (DIRECTIONS * G + C)) | (1 << (DIRECTIONS * C + C))  # what
 @ordered
 def history_products(f, s, gram, inputs, outputs, x, d, c, found):
     """g . c and c . c of a gradient of five outer products, in one pass; `found` is room for two numbers."""
-    at, both, own = f.ctypes.data, 0.0, 0.0
-    whole = inputs - inputs % 2
-    for i in range(0, whole, 2):
-        place, values = at + 4 * (c + i * outputs), at + 4 * (x + i)
-        history_2(place, values, inputs, at + 4 * d, outputs, at + 4 * found)
+    at, both, own, half = f.ctypes.data, 0.0, 0.0, inputs // 2
+    for i in range(half):  # in both halves of the layer: memory gives more to two who read far from each other
+        history_2(at + 4 * (c + i * outputs), at + 4 * (x + i), inputs, at + 4 * d, outputs, half, at + 4 * found)
         both, own = both + f[found], own + f[found + 1]
-    if whole < inputs:
-        place, values = at + 4 * (c + whole * outputs), at + 4 * (x + whole)
-        history_1(place, values, inputs, at + 4 * d, outputs, at + 4 * found)
+    for i in range(2 * half, inputs):
+        history_1(at + 4 * (c + i * outputs), at + 4 * (x + i), inputs, at + 4 * d, outputs, 0, at + 4 * found)
         both, own = both + f[found], own + f[found + 1]
     s[gram + DIRECTIONS * G + C] += both
     s[gram + DIRECTIONS * C + C] += own
@@ -201,6 +200,7 @@ def outer_update(
     a, b, by = f[terms], f[terms + 1], k[U] * f[terms] + k[Z]
     x_other, d_other, v = (x_value, d_value, f[terms + 2]) if x_value >= 0 else (x, d, ZERO)
     way = way_of_td(x_value, d, b, k[Z], e, m)
+    joined = learns and count == FIVE and c >= 0 and way in (ALONG_TRACE, ALONG_ALL)
     if y >= 0:
         fill(part(f, y, outputs), ZERO)
     for i in range(inputs):
@@ -209,20 +209,39 @@ def outer_update(
         if d >= 0 and (kept == ZERO or z < 0):
             fill(part(f, trace, outputs), ZERO)
         weights, traces, own, slopes = at + 4 * (w + row), at + 4 * trace, at + 4 * (x + i), at + 4 * d
-        if way == ALONG_TRACE:
+        value, value_slopes = at + 4 * (x_other + i), at + 4 * d_other
+        if joined:
+            total += follow_with_five(
+                way, weights, traces, own, slopes, value, value_slopes, kept, a, b, v, by, k, at + 4 * (c + row),
+                at + 4 * (x_aux + i), inputs, at + 4 * d_aux, outputs,
+            )  # fmt: skip
+        elif way == ALONG_TRACE:
             total += follow_trace_row(weights, traces, own, slopes, 0, 0, outputs, kept, ZERO, ZERO, ZERO, by)
         elif way == ALONG_ALL:
-            value, value_slopes = at + 4 * (x_other + i), at + 4 * d_other
             total += follow_all_row(weights, traces, own, slopes, value, value_slopes, outputs, kept, a, b, v, k[U])
         elif way == STEP_BY_STEP:
             total += move_by_td(f, k, w, trace, row, outputs, i, kept, x, d, x_value, d_value, terms, e, m, rows)
-        if learns:
+        if learns and not joined:
             move_by_aux(f, k, at, w + row, c + row if c >= 0 else c, outputs, x_aux + i, inputs, d_aux, count, rows)
         if y >= 0 and i % 4 == 3:
             through_4(weights - 12 * outputs, outputs, at + 4 * (x_next + i - 3), at + 4 * y, outputs)
     if y >= 0:
         last_rows_through(f, w, x_next, y, inputs, outputs)
     s[square] += total * a * a if way == ALONG_TRACE else total
+
+
+@ordered
+def follow_with_five(way, w, z, x, d, x_value, d_value, kept, a, b, v, by, k, c, x_aux, inputs, d_aux, outputs):
+    """What both updates do to one row, in one pass over it."""
+    if way == ALONG_TRACE:
+        return follow_trace_with_five(
+            w, z, x, d, 0, 0, kept, ZERO, ZERO, ZERO, by, c, x_aux, inputs, d_aux, outputs, k[G], k[C], k[C_KEEP],
+            k[C_TAKE],
+        )  # fmt: skip
+    return follow_all_with_five(
+        w, z, x, d, x_value, d_value, kept, a, b, v, k[U], c, x_aux, inputs, d_aux, outputs, k[G], k[C], k[C_KEEP],
+        k[C_TAKE],
+    )  # fmt: skip
 
 
 @ordered

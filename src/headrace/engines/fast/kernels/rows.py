@@ -31,41 +31,51 @@ class Way:
         self.keep, self._along_z, self._by = making.spread(keep), making.spread(along_z), making.spread(by)
         self.along_g, self.along_v = making.spread(along_g), making.spread(along_v)
 
-    def go(self, lanes: Lanes, j: Any, w: Any, z: Any, trace: Any, of_g: Any, v_factor: Any, v: Any) -> None:
-        """z <- trace, w <- w + by u, where `of_g` is along_g g."""
+    def moved(self, lanes: Lanes, j: Any, w: Any, z: Any, trace: Any, of_g: Any, v_factor: Any, v: Any) -> Any:
+        """z <- trace; gives w + by u, where `of_g` is along_g g."""
         lanes.store(trace, z, j)
         old, u = lanes.load(w, j), trace
         if self._kind != ALONG_TRACE:
             u = lanes.fma(self._along_z(lanes), trace, of_g)
             u = lanes.fma(v_factor, lanes.negative(old) if self._kind == DECAYING else v, u)
-        lanes.store(lanes.fma(self._by(lanes), u, old), w, j)
         self.square.add_product(lanes, u, u)
+        return lanes.fma(self._by(lanes), u, old)
+
+
+class Row:
+    """One row that follows its trace: z <- keep z + x d, w <- w + by u, with x d and x' d' as gradients."""
+
+    def __init__(
+        self, making: Pass, kind: int, w: Any, z: Any, x: Any, d: Any, x_value: Any, d_value: Any, *numbers: Any
+    ) -> None:
+        self._way = way = Way(making, kind, *numbers)
+        self.square, self._kind = way.square, kind
+        self._w, self._z, self._d, self._d_value, self._own = w, z, d, d_value, making.read(x)
+        self._of_g = making.product(way.along_g, self._own)
+        self._of_v = making.product(way.along_v, making.read(x_value)) if kind == ALONG_ALL else way.along_v
+
+    def moved(self, lanes: Lanes, j: Any) -> Any:
+        """New weights; the new trace is written."""
+        slope, way = lanes.load(self._d, j), self._way
+        lanes.fetch(self._z, j, AHEAD)
+        lanes.fetch(self._w, j, AHEAD)
+        trace = lanes.fma(self._own(lanes), slope, lanes.times(way.keep(lanes), lanes.load(self._z, j)))
+        value = lanes.load(self._d_value, j) if self._kind == ALONG_ALL else None
+        of_g = lanes.times(self._of_g(lanes), slope)
+        return way.moved(lanes, j, self._w, self._z, trace, of_g, self._of_v(lanes), value)
 
 
 def _follow_row(kind: int) -> Any:
-    """An instruction for one row: z <- keep z + x d, w <- w + by u with x d and x' d' as gradients; gives ||u||^2."""
+    """An instruction: a `Row`; gives ||u||^2."""
 
     def follow(typing: Any, w, z, x, d, x_value, d_value, size, keep, along_z, along_g, along_v, by):
         return FLOAT(*[ADDRESS] * 7, *[FLOAT] * 5), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        w, z, x, d, x_value, d_value, size = args[:7]
         making = Pass(builder)
-        way = Way(making, kind, *args[7:])
-        own = making.read(x)
-        of_g = making.product(way.along_g, own)
-        of_v = making.product(way.along_v, making.read(x_value)) if kind == ALONG_ALL else way.along_v
-
-        def body(lanes: Lanes, j: Any) -> None:
-            slope = lanes.load(d, j)
-            lanes.fetch(z, j, AHEAD)
-            lanes.fetch(w, j, AHEAD)
-            trace = lanes.fma(own(lanes), slope, lanes.times(way.keep(lanes), lanes.load(z, j)))
-            value = lanes.load(d_value, j) if kind == ALONG_ALL else None
-            way.go(lanes, j, w, z, trace, lanes.times(of_g(lanes), slope), of_v(lanes), value)
-
-        making.over(size, body)
-        return way.square.total()
+        row = Row(making, kind, *args[:6], *args[7:])
+        making.over(args[6], lambda lanes, j: lanes.store(row.moved(lanes, j), args[0], j))
+        return row.square.total()
 
     return intrinsic(follow)
 
@@ -89,7 +99,7 @@ def _follow_block(kind: int) -> Any:
             trace = lanes.fma(way.keep(lanes), lanes.load(z, j), gradient)
             value = lanes.load(v, j) if kind == ALONG_ALL else None
             of_g = lanes.times(way.along_g(lanes), gradient)
-            way.go(lanes, j, w, z, trace, of_g, way.along_v(lanes), value)
+            lanes.store(way.moved(lanes, j, w, z, trace, of_g, way.along_v(lanes), value), w, j)
 
         making.over(size, body)
         return way.square.total()
@@ -127,47 +137,73 @@ def _five(making: Pass, x: Any, x_step: Any, d: Any, size: Any) -> tuple[list[Nu
     return inputs, [making.row(d, k, size) for k in range(FIVE)]
 
 
+class Beside:
+    """What the auxiliary does to one row: g = sum_k x_k d_k, w <- w + by_g g + by_c c, c <- keep c + take g."""
+
+    def __init__(self, making: Pass, c: Any, x: Any, x_step: Any, d: Any, size: Any, *numbers: Any) -> None:
+        self._c, (self._inputs, self._slopes) = c, _five(making, x, x_step, d, size)
+        self._by_g, self._by_c, self._keep, self._take = map(making.spread, numbers)
+
+    def moved(self, lanes: Lanes, j: Any, w: Any) -> Any:
+        """New weights; the new c is written."""
+        g = lanes.times(self._inputs[0](lanes), lanes.load(self._slopes[0], j))
+        for own, slope in zip(self._inputs[1:], self._slopes[1:], strict=True):
+            g = lanes.fma(own(lanes), lanes.load(slope, j), g)
+        past = lanes.load(self._c, j)
+        lanes.fetch(self._c, j, AHEAD)
+        lanes.store(lanes.fma(self._take(lanes), g, lanes.times(self._keep(lanes), past)), self._c, j)
+        return lanes.fma(self._by_c(lanes), past, lanes.fma(self._by_g(lanes), g, w))
+
+
 @intrinsic
 def move_by_five(typing: Any, w, c, x, x_step, d, size, by_g, by_c, keep, take):
-    """g = sum_k x_k d_k of one row; w <- w + by_g g + by_c c, c <- keep c + take g."""
+    """An auxiliary's part alone: `Beside`."""
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        w, c, x, x_step, d, size = args[:6]
-        making = Pass(builder)
-        by_g, by_c, keep, take = map(making.spread, args[6:])
-        inputs, slopes = _five(making, x, x_step, d, size)
-
-        def body(lanes: Lanes, j: Any) -> None:
-            g = lanes.times(inputs[0](lanes), lanes.load(slopes[0], j))
-            for own, slope in zip(inputs[1:], slopes[1:], strict=True):
-                g = lanes.fma(own(lanes), lanes.load(slope, j), g)
-            past = lanes.load(c, j)
-            lanes.fetch(c, j, AHEAD)
-            moved = lanes.fma(by_g(lanes), g, lanes.load(w, j))
-            lanes.store(lanes.fma(by_c(lanes), past, moved), w, j)
-            lanes.store(lanes.fma(take(lanes), g, lanes.times(keep(lanes), past)), c, j)
-
-        making.over(size, body)
+        w, size, making = args[0], args[5], Pass(builder)
+        beside = Beside(making, *args[1:])
+        making.over(size, lambda lanes, j: lanes.store(beside.moved(lanes, j, lanes.load(w, j)), w, j))
         return context.get_dummy_value()
 
     return NOTHING(*[ADDRESS] * 6, *[FLOAT] * 4), generate
 
 
+def _follow_with_five(kind: int) -> Any:
+    """An instruction: a `Row` and what is `Beside`, as one after the other; gives ||u||^2."""
+
+    def follow(
+        typing: Any, w, z, x, d, x_value, d_value, keep, along_z, along_g, along_v, by,
+        c, x_aux, x_step, d_aux, size, by_g, by_c, c_keep, c_take,
+    ):  # fmt: skip
+        return FLOAT(*[ADDRESS] * 6, *[FLOAT] * 5, *[ADDRESS] * 5, *[FLOAT] * 4), generate
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        w, size, making = args[0], args[15], Pass(builder)
+        row, beside = Row(making, kind, *args[:11]), Beside(making, *args[11:])
+        making.over(size, lambda lanes, j: lanes.store(beside.moved(lanes, j, row.moved(lanes, j)), w, j))
+        return row.square.total()
+
+    return intrinsic(follow)
+
+
+follow_trace_with_five, follow_all_with_five = map(_follow_with_five, (ALONG_TRACE, ALONG_ALL))
+
+
 def _history(rows: int) -> Any:
-    """An instruction: g . c and c . c of some rows, where g is made of five outer products, to `out`.
+    """An instruction: g . c and c . c of some rows, so many rows apart, to `out`; g is made of five outer products.
 
     g . c = sum_k x_k (c . d_k), so that g is not made.
     """
 
-    def history(typing: Any, c, x, x_step, d, size, out):
-        return NOTHING(*[ADDRESS] * 6), generate
+    def history(typing: Any, c, x, x_step, d, size, apart, out):
+        return NOTHING(*[ADDRESS] * 7), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        c, x, x_step, d, size, out = args
-        making = Pass(builder, at_once=1)
-        places = [making.row(c, r, size) for r in range(rows)]
-        fives = [_five(making, making.row(x, r, EACH), x_step, d, size) for r in range(rows)]
-        along, own = [[Sum(making) for _ in range(FIVE)] for _ in places], [Sum(making) for _ in places]
+        c, x, x_step, d, size, apart, out = args
+        making = Pass(builder)
+        places = [making.row(c, r, builder.mul(apart, size)) for r in range(rows)]
+        fives = [_five(making, making.row(x, r, apart), x_step, d, size) for r in range(rows)]
+        along, own = [[Sum(making, 1) for _ in range(FIVE)] for _ in places], [Sum(making, 1) for _ in places]
 
         def body(lanes: Lanes, j: Any) -> None:
             past = [lanes.load(place, j) for place in places]
@@ -181,7 +217,7 @@ def _history(rows: int) -> Any:
                     sums[k].add_product(lanes, row, value)
 
         making.over(size, body)
-        both, squares = Sum(making), Sum(making)
+        both, squares = Sum(making, 1), Sum(making, 1)
         for (inputs, _), sums, square in zip(fives, along, own, strict=True):
             for lanes in making.forms:
                 squares.add(lanes, square.parts()(lanes))

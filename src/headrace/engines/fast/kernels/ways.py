@@ -8,9 +8,11 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+from llvmlite import ir
+
 from headrace.engines.fast.kernels.rows import ADDRESS, EACH, FIRST, FLOAT, NOTHING
-from headrace.engines.fast.lanes import LINE, Lanes, Pass, Sum, four_totals, places
-from headrace.engines.fast.native import LANES, intrinsic, number
+from headrace.engines.fast.lanes import Lanes, Pass, Sum, four_totals, places, put
+from headrace.engines.fast.native import I32, LANES, intrinsic, number
 
 
 def _through(rows: int) -> Any:
@@ -43,44 +45,68 @@ def _through(rows: int) -> Any:
 through_4, through_1 = map(_through, (4, 1))
 
 
-def _back(columns: int) -> Any:
-    """An instruction: dx_k <- w . d_k for four rows, `step` apart, and some rows of slopes."""
+@intrinsic
+def back_4(typing: Any, w, step, d, dx, size):
+    """dx <- w . d for four rows, `step` apart."""
 
-    def back(typing: Any, w, step, d, dx, dx_step, size):
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        w, step, d, dx, size = args
+        making = Pass(builder)
+        places = [making.row(w, r, step) for r in range(4)]
+        sums, following = [Sum(making) for _ in places], builder.mul(number(4), step)
+
+        def body(lanes: Lanes, j: Any) -> None:
+            slope = lanes.load(d, j)
+            for place, total in zip(places, sums, strict=True):
+                lanes.fetch(place, j, following)
+                total.add_product(lanes, lanes.load(place, j), slope)
+
+        making.over(size, body)
+        put(builder, four_totals(sums, builder), dx)
+        return context.get_dummy_value()
+
+    return NOTHING(*[ADDRESS] * 5), generate
+
+
+def _back(columns: int) -> Any:
+    """An instruction: dx_k <- w . d_k for two rows, so many rows apart, and some rows of slopes."""
+
+    def back(typing: Any, w, d, dx, dx_step, size, apart):
         return NOTHING(*[ADDRESS] * 6), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        w, step, d, dx, dx_step, size = args
-        making = Pass(builder, at_once=1 if columns > 1 else LINE)
-        places = [making.row(w, r, step) for r in range(4)]
+        w, d, dx, dx_step, size, apart = args
+        making = Pass(builder)
+        rows = [making.row(w, r, builder.mul(apart, size)) for r in range(2)]
         slopes = [making.row(d, k, size) for k in range(columns)]
-        sums = [[Sum(making) for _ in places] for _ in slopes]
-
-        following = builder.mul(number(4), step)
+        sums = [[Sum(making, 1) for _ in rows] for _ in slopes]
 
         def body(lanes: Lanes, j: Any) -> None:
-            rows = [lanes.load(place, j) for place in places]
-            for place in places:
-                lanes.fetch(place, j, following)
+            weights = [lanes.load(row, j) for row in rows]
+            for row in rows:
+                lanes.fetch(row, j, size)
             for slope, totals in zip(slopes, sums, strict=True):
                 value = lanes.load(slope, j)
-                for row, total in zip(rows, totals, strict=True):
-                    total.add_product(lanes, row, value)
+                for weight, total in zip(weights, totals, strict=True):
+                    total.add_product(lanes, weight, value)
 
         making.over(size, body)
-        for k, totals in enumerate(sums):
-            four_totals(making, totals, making.row(dx, k, dx_step))
+        for k in range(0, columns, 2):
+            totals = four_totals([*sums[k], *sums[min(k + 1, columns - 1)]], builder)
+            for i in range(2 * min(2, columns - k)):
+                place = making.row(making.row(dx, k + i // 2, dx_step), i % 2, apart)
+                put(builder, builder.extract_element(totals, ir.Constant(I32, i)), place)
         return context.get_dummy_value()
 
     return intrinsic(back)
 
 
-back_3, back_2, back_1 = map(_back, (3, 2, 1))
+two_back_6, two_back_5, two_back_2, two_back_1 = map(_back, (6, 5, 2, 1))
 
 
 @intrinsic
 def both_ways_4(typing: Any, w, step, x, y, d, dx, size):
-    """y <- y + x w and dx <- w . d for four rows: as `through_4` and `back_1`, to the bit."""
+    """y <- y + x w and dx <- w . d for four rows: as `through_4` and `back_4`, to the bit."""
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
         w, step, x, y, d, dx, size = args
@@ -99,7 +125,7 @@ def both_ways_4(typing: Any, w, step, x, y, d, dx, size):
             lanes.store(result, y, j)
 
         making.over(size, body)
-        four_totals(making, sums, dx)
+        put(builder, four_totals(sums, builder), dx)
         return context.get_dummy_value()
 
     return NOTHING(*[ADDRESS] * 7), generate
