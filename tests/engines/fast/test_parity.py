@@ -88,8 +88,7 @@ def test_every_agent_and_switch_on_small_networks(name, network):
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_nine_variants_on_every_suite(name, suite):
-    steps = 300 if suite in ("minatar", "vector") else 40
-    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), steps)
+    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), 300)
 
 
 @pytest.mark.long
