@@ -15,13 +15,12 @@ from headrace.analysis.report import command as report_command
 from headrace.bench import command as bench_command
 from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
+from headrace.interrupts import INTERRUPTED, stopped
 from headrace.manifest import machine_facts
 from headrace.programs import reuse_compiled_programs
 from headrace.reproduce import command as reproduce_command
 from headrace.sinks import SINKS
 from headrace.sweep import command as sweep_command
-
-INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nheadrace: stopped", file=sys.stderr)
-        return INTERRUPTED
+        return stopped()
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

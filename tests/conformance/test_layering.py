@@ -28,6 +28,7 @@ RECORDS = (
 # A package or module, and all that it may import of headrace. Files that are not named here may import all but `cli`.
 MAY_IMPORT = {
     "errors": (),
+    "interrupts": (),
     "normalize": (),
     "part": ("errors",),
     "agents": ("agents", "part", "errors"),
