@@ -94,8 +94,13 @@ def test_the_nine_variants_on_every_suite(name, suite):
 @pytest.mark.long
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_thousand_steps_on_its_own_stay_near_the_reference(name):
+    """Or no further than the reference engine from itself, when it rounds otherwise: that way it met an edge."""
     agent, spec = on(agent_named(name), BySuite()), spec_of(SUITES["vector"])
-    assert run_free(agent, spec, 1000)[-1].fast.array <= FREE_TOLERANCE
+    fast = run_free(agent, spec, 1000)[-1].fast
+    if max(fast.array, fast.module) > FREE_TOLERANCE:
+        itself = run_free(agent, spec, 1000, shaken=6)[-1].itself
+        assert fast.array <= max(FREE_TOLERANCE, *(errors.array for errors in itself)), fast
+        assert fast.module <= max(FREE_TOLERANCE, *(errors.module for errors in itself)), fast
 
 
 # input that is numerically bad --------------------------------------------------------------------------------------
