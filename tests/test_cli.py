@@ -229,10 +229,28 @@ def test_a_mistake_is_named_and_nothing_is_written(
 
 
 def test_words_that_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "must be a number such as 5e6 or 5000000, got '5k'" in refused(capsys, *TRAIN, "--steps", "5k")
+    assert "must be a number such as 30, 0.5 or 5e6, got '5k'" in refused(capsys, *TRAIN, "--steps", "5k")
     assert "got 'x'" in refused(capsys, "eval", "run", "--episodes", "x")
     assert "COMMAND" in refused(capsys)
     assert "--out" in refused(capsys, "play", "run")
+
+
+def test_a_word_too_many_is_told_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    error = refused(capsys, "show", "runs/a", "runs/b")
+    assert error.startswith("usage: headrace show [-h]")
+    assert error.endswith("headrace show: error: cannot make sense of: runs/b\n")
+    assert "headrace: error: cannot make sense of: --loud" in refused(capsys, "--loud", "variants")
+
+
+@pytest.mark.parametrize(
+    ("named", "remedy"),
+    [
+        ("mine.py", "--import takes a module's name, not a file's: mine, got 'mine.py'"),
+        ("lib/mine.py", "not a file's: mine in the folder lib, or with it on PYTHONPATH, got 'lib/mine.py'"),
+    ],
+)
+def test_a_file_where_a_module_is_wanted(capsys: pytest.CaptureFixture[str], named: str, remedy: str) -> None:
+    assert remedy in said(capsys, *TRAIN, "--import", named, status=1)
 
 
 def test_a_file_in_the_way(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,7 +1,12 @@
 """Streaming deep reinforcement learning with online representation learning."""
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` takes a while to load, and every command begins here
+if TYPE_CHECKING:
+    from typing import Any
 
 # Names are looked up when first used: `import headrace` alone loads no framework.
 _HOME = {

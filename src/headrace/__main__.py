@@ -1,7 +1,29 @@
-"""`python -m headrace` is the command `headrace`."""
+"""The program: `headrace`, or `python -m headrace`."""
 
 import sys
 
-from headrace.cli import main
+from headrace.interrupts import CtrlC, stopped
 
-sys.exit(main())
+
+def main() -> int:
+    ctrl_c = CtrlC()
+    try:
+        ctrl_c.listen()
+        status = _command()
+        ctrl_c.end(status)
+        return status
+    except KeyboardInterrupt:
+        return stopped()
+
+
+def _command() -> int:
+    from headrace import cli  # takes a while, in which Ctrl-C is heard already
+
+    try:
+        return cli.main()
+    except SystemExit as ended:  # help was asked for, or words cannot be read
+        return int(ended.code or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

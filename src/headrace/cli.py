@@ -13,15 +13,15 @@ from headrace.analysis import command as latents_command
 from headrace.analysis import watch as watch_command
 from headrace.analysis.report import command as report_command
 from headrace.bench import command as bench_command
-from headrace.envs.gym import IMPORTS
+from headrace.envs.gym import IMPORTS, require_module_name
 from headrace.errors import HeadraceError
+from headrace.interrupts import INTERRUPTED, stopped
 from headrace.manifest import machine_facts
 from headrace.programs import reuse_compiled_programs
 from headrace.reproduce import command as reproduce_command
 from headrace.sinks import SINKS
 from headrace.sweep import command as sweep_command
-
-INTERRUPTED = 130  # what a shell reports for a program stopped by Ctrl-C
+from headrace.wording import counted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,8 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nheadrace: stopped", file=sys.stderr)
-        return INTERRUPTED
+        return stopped()
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -48,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _name_imports(words: argparse.Namespace) -> None:
     """Modules to import before a Gymnasium environment is made, here and in every process that is started."""
     if named := getattr(words, "imports", []):
+        for name in named:
+            require_module_name(name)
         os.environ[IMPORTS] = ",".join(named)
 
 
@@ -55,11 +56,21 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number such as 5e6 or 5000000, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number such as 30, 0.5 or 5e6, got {text!r}") from None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells of words too many with the usage of the command that they were given to."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, more = super().parse_known_args(args, namespace)
+        if more:
+            self.error(f"cannot make sense of: {' '.join(more)}")
+        return found, more
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="headrace",
         description="Streaming deep reinforcement learning with online representation learning.",
         epilog="For example: headrace train qrc+spr+orth minatar/breakout --steps 5e6, then headrace show runs/NAME. "
@@ -172,12 +183,16 @@ def _train(words: argparse.Namespace) -> int:
 
 
 def _trained_text(result: dict[str, Any]) -> str:
-    score = f"score {result['score']:.4g} (mean of {result['score_points']} points)" if result["score_points"] else ""
+    score = f"score {_score_text(result)}" if result["score_points"] else ""
     if result["did_nothing"]:
         return f"already finished, nothing to do: {result['path']}  {score}".rstrip()
     if result["status"] == "interrupted":
         return f"stopped at step {result['steps_done']:,} and saved; the same command continues: {result['path']}"
     return f"finished {result['steps_done']:,} steps: {result['path']}  {score}".rstrip()
+
+
+def _score_text(result: dict[str, Any]) -> str:
+    return f"{result['score']:.4g} (mean of {counted(result['score_points'], 'point')})"
 
 
 def _evaluate(words: argparse.Namespace) -> int:
@@ -202,9 +217,10 @@ def _evaluate(words: argparse.Namespace) -> int:
         "returns": returns.tolist(),
         "notices": found.notices,
     }
-    text = "return {mean:.4g} +- {std:.3g} over {episodes} episodes (min {min:g}, max {max:g}) at step {step:,}"
-    cut = f"; {found.cut} episodes were stopped at the limit of steps" if found.cut else ""
-    _print(words, result, text.format(**result) + f", epsilon {found.epsilon:g}" + cut)
+    spread = "{mean:.4g} +- {std:.3g} over {played} (min {min:g}, max {max:g})"
+    played = spread.format(**result, played=counted(len(returns), "episode"))
+    cut = f"; stopped at the limit of steps: {counted(found.cut, 'episode')}" if found.cut else ""
+    _print(words, result, f"return {played} at step {found.step:,}, epsilon {found.epsilon:g}{cut}")
     return 0
 
 
@@ -232,7 +248,7 @@ def _show(words: argparse.Namespace) -> int:
         f"exact     no: {why}" if (why := found["why_not_exact"]) else "",
         f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
         f"episodes  {found['episodes']:,}",
-        f"score     {found['score']:.4g} (mean of {found['score_points']} points)" if found["score_points"] else "",
+        f"score     {_score_text(found)}" if found["score_points"] else "",
         f"started   {found['manifest']['start']}",
         f"commit    {found['manifest'].get('commit') or 'unknown'}",
         f"digest    {found['digest'] or '-'}",

@@ -17,7 +17,7 @@ from headrace.checkpoints import Checkpoint
 from headrace.errors import BadSetting, HeadraceError, RunConflict
 from headrace.footprint import footprint
 from headrace.progress import Progress, Silent
-from headrace.run import Run, whole
+from headrace.run import Run, seconds, whole
 from headrace.store import RunFolder, RunWriter
 from headrace.training import LOG_EVERY, RECENT, Pace, Speed, details_of, final_arrays, stop_requests
 
@@ -51,6 +51,8 @@ def train_fleet(
     the program, unwritten: the numbers of a batched product depend on the size of the batch in the last bit.
     """
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
+    if stop_after is not None:
+        seconds("stop_after", stop_after)
     _require_alike(runs)
     ordered = sorted(runs, key=lambda run: (run.env.name, run.name))
     with ExitStack() as stack:

@@ -28,6 +28,8 @@ RECORDS = (
 # A package or module, and all that it may import of headrace. Files that are not named here may import all but `cli`.
 MAY_IMPORT = {
     "errors": (),
+    "interrupts": (),
+    "wording": (),
     "normalize": (),
     "part": ("errors",),
     "agents": ("agents", "part", "errors"),
@@ -36,7 +38,7 @@ MAY_IMPORT = {
     "engines": ("engines", "agents", "part", "errors", "envs.base", "envs.answers", "normalize", "stream"),
     **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
-    "analysis": (*RECORDS, "analysis", "agents", "envs", "part", "errors", "normalize", "run", "evaluation"),
+    "analysis": (*RECORDS, "analysis", "agents", "envs", "part", "errors", "normalize", "run", "evaluation", "wording"),
 }
 
 

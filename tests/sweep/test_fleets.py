@@ -165,6 +165,13 @@ def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_a_fleet_stops_after_a_length_of_time_only(seconds: float, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="stop_after must be a number of seconds from 0, got"):
+        train_fleet(RUNS, tmp_path, stop_after=seconds)
+    assert not list(tmp_path.iterdir())
+
+
 def test_this_jax_knows_the_options_that_a_card_s_program_is_compiled_with() -> None:
     assert jax.jit(lambda x: x + 1, compiler_options=_CARD)(1.0) == 2
     with pytest.raises(Exception, match="side_by_side"):

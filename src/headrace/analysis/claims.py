@@ -18,7 +18,6 @@ from headrace.analysis.curves import grid, task_lines
 from headrace.analysis.latents import Latents
 from headrace.analysis.paper import even_unit, paper_unit
 from headrace.analysis.ranks import analysed, rank_matrix
-from headrace.analysis.records import counted
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, mean
 from headrace.analysis.table import Cell, Table, between, number
@@ -34,6 +33,7 @@ from headrace.analysis.verdicts import (
     is_between,
     level,
 )
+from headrace.wording import counted
 
 __all__ = [
     "CLAIMS", "COSINE", "FAILS", "HOLDS", "MIN_SEEDS", "UNKNOWN", "Claim", "Evidence", "Judgement", "claims_table",

@@ -24,6 +24,7 @@ from headrace.errors import HeadraceError
 from headrace.part import from_json
 from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
 from headrace.tables import PACKED, Columns, content, stored
+from headrace.wording import counted
 
 STATES = ("finished", "running", "interrupted", "diverged", "failed")
 PARTS = {METRICS, METRICS + PACKED, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest
@@ -223,11 +224,6 @@ def duplicates(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
 def _sampled(path: Path, changed: int, size: int, columns: tuple[str, ...], points: int) -> Columns:
     """What was read is kept until the table changes: several figures want the same column of thousands of runs."""
     return sampled_rows(path, columns, points)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 seed`, `1,000 seeds`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def finite_or_nan(value: Any) -> float:

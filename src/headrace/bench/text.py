@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.wording import counted
+
 Figures = dict[str, Any]
 
 ROWS = (
@@ -64,8 +66,9 @@ FLEET_ROWS = (
 
 def fleet_text(found: Figures) -> str:
     width = max(len(label) for _, label, _ in FLEET_ROWS) + 2
+    streams, games = counted(found["streams"], "stream"), ", ".join(found["games"])
     lines = [
-        f"{found['variant']}, {found['streams']} streams of {', '.join(found['games'])} on {found['device']}",
+        f"{found['variant']}, {streams} of {games} on {found['device']}",
         *(label.ljust(width) + _cell(found[key], form) for key, label, form in FLEET_ROWS),
         f"kernels counted: {found['kernels_from']}",
     ]

@@ -64,8 +64,8 @@ def _tables(words: argparse.Namespace) -> Sequence[PaperTable]:
 
 
 def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[Run]) -> Swept:
-    from headrace.analysis.records import counted
     from headrace.reproduce.holding import adopt
+    from headrace.wording import counted
 
     place_of(words)
     if words.recorded:
@@ -78,15 +78,16 @@ def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[R
 
 def _announce(words: argparse.Namespace, tables: Sequence[PaperTable], plan: Sequence[Run]) -> None:
     """What will be trained and, where that can be guessed, how long it will take."""
-    from headrace.analysis.records import counted
     from headrace.reproduce.plans import usual_seconds
     from headrace.run import whole
     from headrace.sweep.local import available_cores
     from headrace.sweep.settling import settled
     from headrace.sweep.status import standings
+    from headrace.wording import counted
 
     left = [s for s in standings(settled(plan, words.on, words.out), words.out) if s.state != "done"]
-    _say(f"{' and '.join(table.title for table in tables)}: {len(plan)} runs, {len(left)} to do, in {words.out}")
+    titles = " and ".join(table.title for table in tables)
+    _say(f"{titles}: {counted(len(plan), 'run')}, {len(left)} to do, in {words.out}")
     if left and words.suite == "minatar" and words.on == "local":
         cores = len(available_cores()) if words.jobs is None else whole("jobs", words.jobs, 1)
         share = sum(s.run.steps - s.step for s in left) / sum(s.run.steps for s in left)

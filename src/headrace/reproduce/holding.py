@@ -19,6 +19,7 @@ from headrace.progress import short_steps
 from headrace.run import Run
 from headrace.store import RunFolder
 from headrace.sweep.settling import COMPUTED
+from headrace.wording import counted
 
 LENGTHS = {"runs_1m": 1_000_000, "runs_5m": 5_000_000}
 
@@ -76,7 +77,7 @@ class Holding(NamedTuple):
             for variant in VARIANTS
         ]
         total = f"{'together':16}" + "".join(f"{self.count(steps):>7}" for steps in lengths)
-        beside = [f"beside them {self.others} finished runs of other agents or rules"] if self.others else []
+        beside = [f"beside them {counted(self.others, 'finished run')} of other agents or rules"] if self.others else []
         said = f"{self.results}: {self.done} of {self.wanted} runs are finished, {len(self.missing)} are missing"
         return "\n".join([head, *rows, total, *beside, said] if lengths else [*beside, said])
 

@@ -8,6 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from headrace.wording import counted
+
 # Nothing that computes is imported up here: a worker's first act is to say how many threads its libraries may use.
 
 
@@ -16,7 +18,7 @@ def analyse_all(paths: Iterable[Path], cores: int, say: Callable[[str], None]) -
     lacking = [path for path in paths if not _is_analysed(path)]
     if not lacking:
         return
-    say(f"effective ranks of {len(lacking)} runs")
+    say(f"effective ranks of {counted(len(lacking), 'run')}")
     with ProcessPoolExecutor(min(cores, len(lacking)), get_context("spawn"), _use_one_core) as workers:
         for number, (path, trouble) in enumerate(zip(lacking, workers.map(analyse_one, lacking), strict=True), start=1):
             say(f"{number} of {len(lacking)}: {path.name}{trouble and f': {trouble}'}")

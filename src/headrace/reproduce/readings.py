@@ -23,6 +23,7 @@ from headrace.analysis.verdicts import LEVEL
 from headrace.errors import unknown
 from headrace.run import Run
 from headrace.sweep.plan import grid
+from headrace.wording import counted
 
 STEPS, SEEDS, ENVS = 1_000_000, "0:3", "minatar/*"
 MIN_ENVS = 3
@@ -234,7 +235,7 @@ def _lacking(found: Sequence[Judged]) -> list[str]:
     lacking: dict[str, list[str]] = {}
     for one in found:
         if one.word == FEW:
-            lacking.setdefault(one.question.name, []).append(f"{one.base} {one.label} ({one.runs} runs)")
+            lacking.setdefault(one.question.name, []).append(f"{one.base} {one.label} ({counted(one.runs, 'run')})")
     return [f"{FEW}, {name}: {', '.join(labels)}" for name, labels in lacking.items()]
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import BadSetting
+from headrace.interrupts import INTERRUPTED
 from headrace.run import Run
 
 if TYPE_CHECKING:
     from headrace.sweep.driver import Swept
 
 ABOUT = "train many runs, or continue where they stopped"
-INTERRUPTED = 130  # what a stopped sweep exits with, as by Ctrl-C
 GRID_ONLY = ("seeds", "steps", "settings", "engine", "form")
 PLACE_ONLY = {"fleet": ("streams",), "ray": ("address",), "slurm": ("partition", "time", "memory", "sbatch")}
 

@@ -13,6 +13,7 @@ from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, one
 from headrace.sweep.far import Report, Watch, tidy
 from headrace.sweep.slurm_job import SlurmRun
 from headrace.sweep.slurm_queue import ARRAY, SlurmQueue
+from headrace.wording import counted
 
 REPORT_SECONDS = 1.0  # between two looks for reports
 QUEUE_SECONDS = 10.0  # between two questions to Slurm
@@ -78,7 +79,7 @@ class Slurm:
         known = {number: job for job in jobs if (number := noted[job.runs[0].name]) in alive}
         self._submitted |= known
         fresh = [job for job in jobs if noted[job.runs[0].name] not in known]
-        said: list[Event] = [Said(f"{len(known)} runs were in Slurm's queue already")] if known else []
+        said: list[Event] = [Said(f"in Slurm's queue already: {counted(len(known), 'run')}")] if known else []
         parts = (fresh[start : start + ARRAY] for start in range(0, len(fresh), ARRAY))
         return [*said, *map(self._submit_array, parts)]
 
@@ -89,7 +90,7 @@ class Slurm:
             for job, number in zip(jobs, numbers, strict=True):
                 self._note(job).write_text(number)
                 self._submitted[number] = job
-        return Said(f"gave {len(jobs)} runs to Slurm as job {numbers[0].partition('_')[0]}")
+        return Said(f"gave {counted(len(jobs), 'run')} to Slurm as job {numbers[0].partition('_')[0]}")
 
     def _reports(self) -> list[Event]:
         found = [number for number in self.queue.reported() if number in self._submitted]

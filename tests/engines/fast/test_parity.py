@@ -88,15 +88,19 @@ def test_every_agent_and_switch_on_small_networks(name, network):
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_nine_variants_on_every_suite(name, suite):
-    steps = 300 if suite in ("minatar", "vector") else 40
-    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), steps)
+    parity(on(agent_named(name), BySuite()), spec_of(SUITES[suite]), 300)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_thousand_steps_on_its_own_stay_near_the_reference(name):
+    """Or no further than the reference engine from itself, when it rounds otherwise: that way it met an edge."""
     agent, spec = on(agent_named(name), BySuite()), spec_of(SUITES["vector"])
-    assert run_free(agent, spec, 1000)[-1].fast <= FREE_TOLERANCE
+    fast = run_free(agent, spec, 1000)[-1].fast
+    if max(fast.array, fast.module) > FREE_TOLERANCE:
+        itself = run_free(agent, spec, 1000, shaken=6)[-1].itself
+        assert fast.array <= max(FREE_TOLERANCE, *(errors.array for errors in itself)), fast
+        assert fast.module <= max(FREE_TOLERANCE, *(errors.module for errors in itself)), fast
 
 
 # input that is numerically bad --------------------------------------------------------------------------------------

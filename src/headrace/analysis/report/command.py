@@ -19,9 +19,9 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 
 
 def run(words: argparse.Namespace) -> int:
-    from headrace.analysis.records import counted
     from headrace.analysis.report.folder import write_report
     from headrace.run import whole
+    from headrace.wording import counted
 
     say = (lambda _: None) if words.quiet else (lambda what: print(what, file=sys.stderr, flush=True))
     written = write_report(words.runs, words.out, whole("videos", words.videos, 0, 10_000), say)

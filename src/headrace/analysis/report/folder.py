@@ -67,7 +67,7 @@ def _play(context: Context, count: int, say: Say) -> tuple[dict[str, bytes], lis
         except HeadraceError as error:
             notices.append(str(error))
     if len(wanted) < count:
-        notices.append(f"{count} videos were asked for; {len(wanted)} runs have a checkpoint that can be played")
+        notices.append(f"videos asked for: {count}; runs with a checkpoint that can be played: {len(wanted)}")
     return made, notices
 
 

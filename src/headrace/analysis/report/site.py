@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from headrace.analysis.records import Found, Record, counted
+from headrace.analysis.records import Found, Record
 from headrace.analysis.report import page
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
@@ -20,6 +20,7 @@ from headrace.analysis.report.sections import all_parts
 from headrace.analysis.report.sections.runs import run_page, run_rows
 from headrace.analysis.report.shades import dash_of
 from headrace.errors import HeadraceError
+from headrace.wording import counted
 
 Video = Callable[[Record, str], Html]  # what a run's page shows of its video
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 
@@ -13,16 +14,27 @@ from headrace.engines.fast.machine import WIDTH, ask, await_answer, carry_out, f
 from headrace.engines.fast.memory import Memory
 
 MARK = "complete"  # a file beside compiled code that says that all of it is there
+ONCE = "compiling the fast engine, once for this machine: about a minute ..."
+EACH_TIME = "compiling the fast engine, about a minute: NUMBA_CACHE_DIR may name a folder where it can be kept ..."
 
 
 def compile_beforehand() -> None:
     """Makes sure that compiled code is on disk. Where it cannot be kept there, this process compiles when it must."""
     folder = cache_folder()
-    if folder is None or (folder / MARK).exists():
-        return
-    done = subprocess.run([sys.executable, "-m", __name__], check=False, stdin=subprocess.DEVNULL)
-    if done.returncode == 0:
-        (folder / MARK).touch()
+    if folder is None:
+        _tell(EACH_TIME)
+    elif not (folder / MARK).exists():
+        _tell(ONCE)
+        done = subprocess.run([sys.executable, "-m", __name__], check=False, stdin=subprocess.DEVNULL)
+        if done.returncode == 0:
+            (folder / MARK).touch()
+
+
+@cache
+def _tell(what: str) -> None:
+    """Says it to a person at a terminal, who would wonder about the silence; once, as a process compiles once."""
+    if sys.stderr.isatty():
+        print(f"headrace: {what}", file=sys.stderr, flush=True)
 
 
 def compile_all() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from headrace.errors import HeadraceError
 from headrace.part import Part, within
 
 IMPORTS = "HEADRACE_IMPORT"  # the modules that register environments, for this process and those it starts
@@ -14,3 +16,11 @@ class GymRules(Part):
     """What may be changed about a Gymnasium environment from here; the rest is the environment's own."""
 
     frames: int = within(1, 1, 64)  # stacked in one observation
+
+
+def require_module_name(name: str) -> None:
+    """An error where a file is named instead of a module."""
+    if name.endswith(".py") or "/" in name:
+        path = Path(name)
+        beside = "" if str(path.parent) == "." else f" in the folder {path.parent}, or with it on PYTHONPATH"
+        raise HeadraceError(f"--import takes a module's name, not a file's: {path.stem}{beside}, got {name!r}")

@@ -15,7 +15,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.spaces import Box, Discrete
 
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
-from headrace.envs.gym import IMPORTS, GymRules
+from headrace.envs.gym import IMPORTS, GymRules, require_module_name
 from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
 from headrace.errors import BadSetting, EnvironmentFault, HeadraceError, raised, unknown
 
@@ -148,6 +148,7 @@ def _import_users_modules() -> None:
 
 
 def _import(module: str) -> None:
+    require_module_name(module)
     here = os.getcwd()
     if here not in sys.path:  # a module beside the user, as `python -m` would find it
         sys.path.insert(0, here)

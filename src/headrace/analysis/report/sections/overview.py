@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.records import STATES, Record, counted, finite_or_nan
+from headrace.analysis.records import STATES, Record, finite_or_nan
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Part, together
@@ -22,6 +22,7 @@ from headrace.analysis.table import NOTHING
 from headrace.curve import step_label
 from headrace.errors import HeadraceError
 from headrace.store import SPEED
+from headrace.wording import counted
 
 LISTED = 50  # rows of a table of troubles
 
@@ -71,7 +72,7 @@ def _tiles(context: Context) -> Html:
         ("environment steps", step_label(_three(sum(record.step for record in records))), "logged"),
         ("agents", f"{len(context.agents):,}", ""),
         ("environments", f"{len({record.env for record in records}):,}", ""),
-        ("machine time", _time(sum(known)), f"of {len(known):,} runs" if len(known) < len(records) else ""),
+        ("machine time", _time(sum(known)), f"of {counted(len(known), 'run')}" if len(known) < len(records) else ""),
         ("speed of a run, median", _speed(records), "steps/s"),
     ]
     return tag("dl", [_tile(*tile) for tile in tiles], class_="tiles")
