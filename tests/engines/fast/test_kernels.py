@@ -35,7 +35,7 @@ def test_dense_layers_forwards_and_back(inputs, outputs, count):
     close(bench["dx"], d @ w[:-1].T)
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [*SHAPES, (33, 48)])
+@pytest.mark.parametrize(("inputs", "outputs"), [*SHAPES, (33, 48), (50, 512)])
 @pytest.mark.parametrize("count", [1, 2, 11])
 def test_both_ways_in_one_pass_are_each_way_to_the_bit(inputs, outputs, count):
     """One thread takes the one pass, two threads the two: their results have to be equal."""
@@ -100,10 +100,12 @@ def layer(bench, inputs, outputs, count):
 
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
 @pytest.mark.parametrize("count", [2, 5])
-@pytest.mark.parametrize("value", [True, False])
-def test_a_layer_moves_along_everything_in_one_pass(inputs, outputs, count, value):
+@pytest.mark.parametrize(("value", "along_g"), [(True, -0.2), (False, -0.2), (False, 0.0)])
+def test_a_layer_moves_along_everything_in_one_pass(inputs, outputs, count, value, along_g):
+    """The last is the way of a rule that follows its trace and nothing else."""
     bench = Bench()
     made = layer(bench, inputs, outputs, count)
+    made["terms"][1] = bench.first["terms"][1] = along_g
     k = np.zeros(COEFFICIENTS)
     k[U], k[G], k[C], k[C_KEEP], k[C_TAKE] = 0.9, -0.4, 0.2, 0.6, 0.4
     bench.array("coefficients", values=k)
