@@ -21,7 +21,7 @@ def test_what_cannot_be_analysed_is_said_and_passed_by(tmp_path: Path) -> None:
     empty = write_run(tmp_path, make_run("strq", "minatar/breakout", steps=1e6), 1.0)
     said: list[str] = []
     analyse_all([empty], 1, said.append)
-    assert said[0] == "effective ranks of 1 runs"
+    assert said[0] == "effective ranks of 1 run"
     assert said[1].startswith(f"1 of 1: {empty.name}: ")
     assert "no checkpoint and no snapshot" in said[1]
     assert read_latents(empty) is None

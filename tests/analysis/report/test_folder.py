@@ -187,7 +187,7 @@ def test_a_video_is_made_where_it_is_asked_for(finished_compiled, small, tmp_pat
     assert video.read_bytes().startswith(b"GIF8")
     page = (tmp_path / "report" / "data" / "runs" / f"{video.stem}.js").read_text()
     assert f"videos/{video.name}" in page
-    assert any("1 runs have a checkpoint that can be played" in notice for notice in written.notices)
+    assert any("runs with a checkpoint that can be played: 1" in notice for notice in written.notices)
 
 
 def test_the_best_seed_of_each_agent_is_played_first(tmp_path):
