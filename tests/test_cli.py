@@ -245,8 +245,8 @@ def test_a_word_too_many_is_told_with_the_usage_of_its_command(capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("named", "remedy"),
     [
-        ("mine.py", "--import takes a module's name, not a file's: mine, got 'mine.py'"),
-        ("lib/mine.py", "not a file's: mine in the folder lib, or with it on PYTHONPATH, got 'lib/mine.py'"),
+        ("mine.py", "takes a module's name, not a file's, got 'mine.py': give mine"),
+        ("lib/mine.py", "got 'lib/mine.py': give mine, and start in lib or put it on PYTHONPATH"),
     ],
 )
 def test_a_file_where_a_module_is_wanted(capsys: pytest.CaptureFixture[str], named: str, remedy: str) -> None:

@@ -22,7 +22,7 @@ def _command() -> int:
     try:
         return cli.main()
     except SystemExit as ended:  # help was asked for, or words cannot be read
-        return int(ended.code or 0)
+        return cli.status_of(ended)
 
 
 if __name__ == "__main__":

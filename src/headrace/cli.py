@@ -44,6 +44,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def status_of(ended: SystemExit) -> int:
+    """What the program exits with, when all that it had to say has been written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(ended.code, str):
+        print(ended.code, file=sys.stderr)
+        return 1
+    return ended.code or 0
+
+
 def _name_imports(words: argparse.Namespace) -> None:
     """Modules to import before a Gymnasium environment is made, here and in every process that is started."""
     if named := getattr(words, "imports", []):

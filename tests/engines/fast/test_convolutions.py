@@ -17,6 +17,7 @@ GEOMETRIES = [
     Geometry((6, 5, 8), (3, 3), (1, 1), 20),
     Geometry((5, 5, 6), (3, 3), (1, 1), 37, joined=3),
     Geometry((4, 4, 2), (4, 4), (4, 4), 1),
+    Geometry((7, 11, 4), (3, 3), (1, 4), 16),  # sixteen apart within a row, nearer from one row to the next
 ]
 LONG_SUM = 2e-5  # what rounding leaves of a sum of hundreds of numbers of about one
 

@@ -15,7 +15,7 @@ SHAPES = [(5, 3), (8, 16), (13, 20), (6, 41)]
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 11])
 def test_dense_layers_forwards_and_back(inputs, outputs, count):
     bench = Bench()
     w, x, d = (

@@ -84,6 +84,7 @@ def test_the_unrolled_dynamics_are_the_definition_step_by_step() -> None:
 def test_a_dense_layer_on_rows_and_on_a_vector() -> None:
     w = 0.03 * normal(8, 256, 64)
     assert_alike(rows_times, product, normal(9, 5, 256), w)
+    assert_alike(rows_times, product, normal(9, 10, 256), w)
     assert_alike(vector_times, product, normal(10, 256), w)
 
 
@@ -111,6 +112,7 @@ def test_what_does_not_fit_stays_as_it_is() -> None:
     small = Conv()
     assert fused_where_it_fits(small, (10, 10, 4), 45) == Fused(small)
     assert fused_where_it_fits(small, (10, 10, 4), 255) == ForMany(Fused(small))
+    assert fused_where_it_fits(Conv(hidden=96), (10, 10, 4), 255) == Fused(Conv(hidden=96))
     large = Conv((32, 64, 64), ((8, 8), (4, 4), (3, 3)), ((4, 4), (2, 2), (1, 1)), 512)
     for network, shape in [
         (large, (84, 84, 4)),  # more than one layer

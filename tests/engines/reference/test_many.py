@@ -92,6 +92,14 @@ def test_inner_products_and_norms_are_those_of_the_arrays() -> None:
     assert_near(now(without(late["sum"], late["whole"])), without(arrays["sum"], arrays["whole"]))
 
 
+def test_matrices_of_other_shapes_and_rows_in_common_are_kept_apart() -> None:
+    x, d, e = matrix(0, 2, 64), matrix(1, 2, 16), matrix(2, 2, 16)
+    one, two, low = OuterSum(x, d, passed), OuterSum(x, e, passed), Whole(matrix(3, 32), passed)
+    assert_near(now(settled({"both": one + 2 * two})["both"]), x.T @ d + 2 * (x.T @ e))
+    tall = Whole(matrix(4), passed)
+    assert_near(dots(([tall, low], [tall, low])), [jnp.sum(tall.array**2) + jnp.sum(low.array**2)])
+
+
 def experience(layout: Layout) -> list[Transition]:
     """Steps of both streams: an exploring one, an end and a truncation among them."""
     found = []

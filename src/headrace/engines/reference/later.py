@@ -155,7 +155,7 @@ def _connected(formulas: list[Later]) -> list[list[Later]]:
 
 def matrix(part: Later) -> Any:
     """What tells a matrix from another, in whatever formulas it stands."""
-    return part.array if isinstance(part, Whole) else part.x if isinstance(part, OuterSum) else part
+    return part.array if isinstance(part, Whole) else part
 
 
 def inner_products(pairs: list[Pair]) -> list[jax.Array]:
@@ -163,12 +163,17 @@ def inner_products(pairs: list[Pair]) -> list[jax.Array]:
     found: dict[int, jax.Array] = {}
     for i, (a, b) in enumerate(pairs):
         if isinstance(a, OuterSum) and isinstance(b, OuterSum):
-            found[i] = jnp.sum((a.x @ b.x.T) * (a.d @ b.d.T))
+            found[i] = jnp.sum(_gram(a.x, b.x) * _gram(a.d, b.d))
         elif a is b and a.square is not None:
             found[i] = a.square
     left = [i for i in range(len(pairs)) if i not in found]
-    if left:
-        like = next(x for i in left for x in pairs[i] if isinstance(x, Later))
-        _, sums = like.passed([], [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in left])
-        found |= dict(zip(left, sums, strict=True))
+    for shape in {pairs[i][0].shape for i in left}:
+        together = [i for i in left if pairs[i][0].shape == shape]
+        like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
+        _, sums = like.passed([], [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together])
+        found |= dict(zip(together, sums, strict=True))
     return [found[i] for i in range(len(pairs))]
+
+
+def _gram(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b.T, precision=jax.lax.Precision.HIGHEST)

@@ -129,13 +129,13 @@ def value_and_gradient(
 
 @singledispatch
 def deferred(network: Any, state: Tree) -> Tree:
-    """What an agent knows, as the network has it while it learns."""
+    """What an agent knows, as the network wants it while it learns: as it is, or with large matrices as formulas."""
     return state
 
 
 @singledispatch
 def either(network: Any, condition: jax.Array, one: Callable[[Tree], Tree], other: Callable[[Tree], Tree], x: Tree):
-    """One of two ways."""
+    """one(x) where the condition holds, else other(x); a network may compute both and choose."""
     return jax.lax.cond(condition, one, other, x)
 
 

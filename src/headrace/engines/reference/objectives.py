@@ -79,18 +79,13 @@ def _(objective: Curl) -> int:
 
 @singledispatch
 def rows_projected(objective: Any) -> int:
-    """How many rows go through the projection and have a gradient."""
-    raise TypeError(f"no auxiliary objective {objective!r}")
+    """How many rows the objective sends through a projection to have their gradient; none, where it has its own."""
+    return 0
 
 
 @rows_projected.register
 def _(objective: Spr) -> int:
     return objective.horizon
-
-
-@rows_projected.register
-def _(objective: Curl) -> int:
-    return objective.batch
 
 
 @singledispatch

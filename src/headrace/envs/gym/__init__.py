@@ -22,5 +22,7 @@ def require_module_name(name: str) -> None:
     """An error where a file is named instead of a module."""
     if name.endswith(".py") or "/" in name:
         path = Path(name)
-        beside = "" if str(path.parent) == "." else f" in the folder {path.parent}, or with it on PYTHONPATH"
-        raise HeadraceError(f"--import takes a module's name, not a file's: {path.stem}{beside}, got {name!r}")
+        there = "" if str(path.parent) == "." else f", and start in {path.parent} or put it on PYTHONPATH"
+        raise HeadraceError(
+            f"--import ({IMPORTS}) takes a module's name, not a file's, got {name!r}: give {path.stem}{there}"
+        )

@@ -62,4 +62,5 @@ def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...], stream
     whole = rows * columns * channels % ONE.inputs == 0 and network.hidden % ONE.outputs == 0
     if not (powers and small and whole):
         return network
-    return ForMany(Fused(network)) if streams >= MANY else Fused(network)
+    many = streams >= MANY and network.hidden == power(network.hidden)  # a tile of a pass is as wide as the layer
+    return ForMany(Fused(network)) if many else Fused(network)

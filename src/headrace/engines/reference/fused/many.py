@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from headrace.engines.reference.fused.dense import no_taps, tapped_times
 from headrace.engines.reference.fused.passes import ROWS, passed
+from headrace.engines.reference.fused.programs import power
 from headrace.engines.reference.later import OuterSum, Whole, now
 from headrace.engines.reference.networks import (
     Layer,
@@ -76,7 +77,7 @@ def _(network: ForMany, state: Tree) -> Tree:
 
 
 def _is_large(x: jax.Array) -> bool:
-    return jnp.ndim(x) == 2 and jnp.size(x) >= LARGE and x.shape[0] % ROWS == 0
+    return jnp.ndim(x) == 2 and jnp.size(x) >= LARGE and x.shape[0] % ROWS == 0 and x.shape[1] == power(x.shape[1])
 
 
 @either.register
