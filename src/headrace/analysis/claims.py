@@ -121,7 +121,7 @@ def ordering(worse: str, better: str, margin: float = 0.0) -> Callable[[Claim, E
         against = f" against {number(one.bound)}, {margin:.0%} below" if margin else ""
         sentence = (
             f"{better} scores {number(float(mean(x)))}, {worse} {number(base)}: difference {between(*one.found)}, "
-            f"{chance(one.p)}{against} ({unit.label}, mean over {_counted(group)})"
+            f"{chance(one.p)}{against} ({unit.label}, mean over {_counted(group, x, y)})"
         )
         return _judged(claim, evidence, one, _finished(sentence, group, (worse, better), paper), paper)
 
@@ -141,7 +141,8 @@ def rank_above(worse: str, better: str) -> Callable[[Claim, Evidence], Judgement
         one = difference(x, y, 0.0, evidence.rng)
         sentence = (
             f"The latents of {better} have effective rank {number(float(mean(x)))}, those of {worse} "
-            f"{number(float(mean(y)))}: difference {between(*one.found)}, {chance(one.p)} (mean over {_counted(group)})"
+            f"{number(float(mean(y)))}: difference {between(*one.found)}, {chance(one.p)} "
+            f"(mean over {_counted(group, x, y)})"
         )
         return _judged(claim, evidence, one, _finished(sentence, group, (worse, better), paper), paper)
 
@@ -160,7 +161,7 @@ def cosine(agent: str, low: float, high: float) -> Callable[[Claim, Evidence], J
         found, nearest = ends[0].found, max(ends, key=lambda end: end.p)
         sentence = (
             f"Under {agent} the cosine is {between(*found)}, {chance(nearest.p)} against {nearest.bound:g} "
-            f"(mean over training and {_counted(group)})"
+            f"(mean over training and {_counted(group, matrix)})"
         )
         words = _finished(sentence, group, (agent,), math.nan)
         return Judgement(claim.text, group.title, is_between(*ends), words, found, nearest.p, math.nan)
@@ -178,8 +179,11 @@ def cosine_matrix(group: Group, agent: str) -> np.ndarray:
     return found
 
 
-def _counted(group: Group) -> str:
-    return f"{counted(len(group.envs), 'environment')}, {counted(len(group.seeds), 'seed')}"
+def _counted(group: Group, *matrices: np.ndarray) -> str:
+    """`5 environments, 3 and 5 seeds`: those that the agents compared have."""
+    seeds = sorted({int(np.isfinite(matrix).any(axis=1).sum()) for matrix in matrices})
+    of = counted(seeds[0], "seed") if len(seeds) == 1 else " and ".join(map(str, seeds)) + " seeds"
+    return f"{counted(len(group.envs), 'environment')}, {of}"
 
 
 def _finished(sentence: str, group: Group, agents: tuple[str, ...], paper: float) -> str:
