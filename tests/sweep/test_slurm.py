@@ -221,7 +221,9 @@ def test_on_a_real_slurm_a_killed_sweep_preemption_and_the_time_limit_change_not
     assert "2/2 done" in out
     resumptions = [len(RunFolder.read(ours / run.name).manifest["resumed"]) for run in runs]
     assert min(resumptions) >= 2, resumptions  # once preempted, and at least once at the end of its time
-    assert command(*tiny_words(*grid, theirs)).returncode == 0
+    undisturbed = command.start(*tiny_words(*grid, theirs))
+    undisturbed.communicate(timeout=1500)
+    assert undisturbed.returncode == 0
     assert results(ours, runs) == results(theirs, runs)
     assert run_names(ours) == run_names(theirs)
 
