@@ -86,8 +86,9 @@ def training_is_stopped(engine: str, out: Path, moment: float) -> None:
         assert ended.err == "", when
         assert ended.out.startswith("stopped at step "), when
         assert any((only_run(out) / "checkpoints").iterdir()), when
-    else:
-        assert ended.err == STOPPED, when
+    else:  # a framework may have warned before
+        assert ended.err.endswith(STOPPED) or ended.err.startswith(STOPPED), when
+        assert "Traceback" not in ended.err, when
 
 
 def test_a_second_ctrl_c_ends_what_would_go_on_importing(tmp_path: Path) -> None:
