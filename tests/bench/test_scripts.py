@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
@@ -49,3 +53,24 @@ def test_instructions_in_a_table() -> None:
     assert head.startswith("| instruction | times |")
     assert rows[-1].startswith("| a step |")
     assert any(row.startswith("| `convolve 64 x 36 x 16` | 2 |") for row in rows)
+
+
+def test_one_step_of_a_timeline_is_from_one_long_kernel_to_its_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))  # the script adds to them
+    timeline = runpy.run_path(str(SCRIPTS / "timeline.py"))
+    event, steps, once = timeline["Event"], 4, []
+    for step in range(steps):
+        once += [event(100.0 * step, 60.0, "long", ""), event(100.0 * step + 30, 10.0, "short", "")]
+    twice = [event(100.0 * step + at, 70.0, "often", "") for step in range(steps) for at in (5, 95)]
+    found = timeline["one_step"](sorted(once + twice), steps)
+    assert [(one.begin, one.name) for one in found] == [(0, "long"), (5, "often"), (30, "short"), (95, "often")]
+    assert timeline["one_step"](twice, steps) == []
+
+
+def test_a_timeline_needs_an_accelerator() -> None:
+    command = [sys.executable, str(SCRIPTS / "timeline.py")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "JAX_PLATFORMS": "cpu"}
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip() == "timeline.py watches an accelerator, and JAX finds none here"
