@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba.core import cgutils
 
-from headrace.engines.fast.native import BYTES, F32, I32, I64, LANES, VECTOR, address_at, number
+from headrace.engines.fast.native import F32, I32, I64, LANES, VECTOR, address_at, number, prefetch, spread
 
 LINE = 2  # vectors in a line of the cache
 ONE_LANE = {VECTOR: f"v{LANES}f32", F32: "f32"}
@@ -46,11 +46,8 @@ class Lanes:
         """Asks for what lies so many numbers further on, which need not exist; not for both halves of a line."""
         if self.place != 0:
             return
-        kind = ir.FunctionType(ir.VoidType(), [BYTES, I32, I32, I32])
-        prefetch = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
         first = self.builder.inttoptr(address_at(self.builder, address, ahead), F32.as_pointer())
-        place = self.builder.bitcast(self.builder.gep(first, [j]), BYTES)
-        self.builder.call(prefetch, [place, *(ir.Constant(I32, value) for value in (0, 3, 1))])
+        prefetch(self.builder, self.builder.gep(first, [j]))
 
     def negative(self, a: Any) -> Any:
         return self.builder.fneg(a)
@@ -108,9 +105,7 @@ class Pass:
         return self.spread(self.builder.load(self.builder.inttoptr(address, F32.as_pointer()), align=4))
 
     def spread(self, value: Any) -> Number:
-        builder, nothing = self.builder, ir.Constant(VECTOR, ir.Undefined)
-        first = builder.insert_element(nothing, value, ir.Constant(I32, 0))
-        return Number({VECTOR: builder.shuffle_vector(first, nothing, ir.Constant(PLACES, [0] * LANES)), F32: value})
+        return Number({VECTOR: spread(self.builder, value), F32: value})
 
     def product(self, a: Number, b: Number) -> Number:
         return Number({lanes.kind: lanes.times(a(lanes), b(lanes)) for lanes in self.forms})

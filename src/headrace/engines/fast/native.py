@@ -41,6 +41,12 @@ def spread(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
 
 
+def prefetch(builder: Any, place: Any) -> None:
+    """Asks for the line of memory at a place, which need not exist, to be read and kept in every cache."""
+    words = [ir.Constant(I32, value) for value in (0, 3, 1)]
+    _intrinsic(builder, "llvm.prefetch.p0i8", ir.VoidType(), [builder.bitcast(place, BYTES), *words])
+
+
 @intrinsic
 def part(typing: Any, array, start, size):
     """`array[start : start + size]` of a one-dimensional array, unchecked: far less to compile than a slice."""

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from headrace.engines.fast.native import BYTES, F32, I32, I64, LANES, VECTOR, intrinsic, number, spread
+from headrace.engines.fast.native import F32, I64, LANES, VECTOR, intrinsic, number, prefetch, spread
 
 TILE_COLUMNS = 2 * LANES
 TALLEST = 6  # rows of a tile: its sums take twelve of sixteen registers
@@ -144,6 +144,18 @@ def _convolving(rows: int) -> Any:
     return intrinsic(tile)
 
 
+def _add_product(made: Tile, lefts: list[Any], inner: Any, walk: Walk, places: list[Any]) -> None:
+    """To what lies there, rows whose numbers follow each other times what is walked along."""
+    builder = made.builder
+
+    def term(k: Any) -> None:
+        made.add([further(builder, left, k) for left in lefts], walk.next())
+
+    made.load(places)
+    _over(builder, number(0), inner, AT_ONCE, term)
+    made.store(places)
+
+
 def _adding(rows: int) -> Any:
     """C <- C + A B."""
 
@@ -155,15 +167,7 @@ def _adding(rows: int) -> Any:
         (left, right, result), made = _floats(builder, a, b, c), Tile(builder, rows)
         lefts, places = _apart(builder, left, a_step, rows), _apart(builder, result, c_step, rows)
         walk = Walk(builder, right, b_step)
-        made.load(places)
-        _over(
-            builder,
-            number(0),
-            inner,
-            AT_ONCE,
-            lambda k: made.add([further(builder, row, k) for row in lefts], walk.next()),
-        )
-        made.store(places)
+        _add_product(made, lefts, inner, walk, places)
         return context.get_dummy_value()
 
     return intrinsic(tile)
@@ -181,15 +185,7 @@ def _folding(rows: int) -> Any:
         lefts = _apart(builder, left, a_step, rows)
         places = _listed(builder, result, builder.inttoptr(rows_at, WHOLES), rows)
         walk = Walk(builder, right, number(TILE_COLUMNS))
-        made.load(places)
-        _over(
-            builder,
-            number(0),
-            inner,
-            AT_ONCE,
-            lambda k: made.add([further(builder, row, k) for row in lefts], walk.next()),
-        )
-        made.store(places)
+        _add_product(made, lefts, inner, walk, places)
         return context.get_dummy_value()
 
     return intrinsic(tile)
@@ -259,12 +255,9 @@ def fetch_lines(typing: Any, first, step, count):
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
         first, step, count = args
-        kind = ir.FunctionType(ir.VoidType(), [BYTES, I32, I32, I32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         walk = Walk(builder, _floats(builder, first)[0], step)
         with cgutils.for_range(builder, count):
-            place = builder.bitcast(walk.next(), BYTES)
-            builder.call(prefetch, [place, *(ir.Constant(I32, value) for value in (0, 3, 1))])
+            prefetch(builder, walk.next())
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), generate

@@ -9,6 +9,7 @@ The rules of learning (`td.py`, `filters.py`, `merging.py`) do not know the diff
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -122,8 +123,13 @@ def _in_memory(part: Any) -> Value:
     if isinstance(part, Whole):
         return part.array
     if isinstance(part, OuterSum):
-        return sum(part.x[k][:, None] * part.d[k][None, :] for k in range(part.x.shape[0]))
+        return outer_sum(part.x, part.d)
     return part
+
+
+def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
+    """The sum of the outer products of rows, in the order of the rows."""
+    return functools.reduce(jnp.add, (x[k][:, None] * d[k][None, :] for k in range(x.shape[0])))
 
 
 def settled(tree: Any, watching: Any = ()) -> Any:

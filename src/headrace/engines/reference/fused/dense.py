@@ -14,12 +14,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
-from headrace.engines.reference.fused.programs import (
-    call,
-    count,
-    load,
-    total_of,
-)
+from headrace.engines.reference.fused.programs import call, count, load
+from headrace.engines.reference.later import outer_sum
 from headrace.engines.reference.networks import product
 
 
@@ -68,11 +64,7 @@ def _rows_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
 
 def _rows_backward(kept: Any, dy: jax.Array) -> Any:
     x, w = kept
-    return product(dy, w.T), _outer_sum(x, dy)
-
-
-def _outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
-    return total_of(x[k][:, None] * d[k][None, :] for k in range(x.shape[0]))
+    return product(dy, w.T), outer_sum(x, dy)
 
 
 rows_times.defvjp(_rows_forward, _rows_backward)
