@@ -148,3 +148,11 @@ def without_noise(name: str, learnt: Learnt) -> Learnt:
     if name != "qrc+spr+raw_current":
         return learnt
     return learnt._replace(aux={key: x for key, x in learnt.aux.items() if key != "cosine_before_orth2"})
+
+
+@pytest.mark.long
+def test_curl_learns_the_same_with_its_own_projection_as_a_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gradient is an array, the target that follows it a formula."""
+    monkeypatch.setattr(many, "LARGE", 128)
+    (got, told), (wanted, plainly_told) = (after_some_steps("qrc+curl", net) for net in (ForMany(NETWORK), NETWORK))
+    assert_near((got, told), (wanted, plainly_told))
