@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=5.0, help="microseconds")
     words = parser.parse_args()
     if jax.default_backend() == "cpu":
-        sys.exit("timeline.py watches an accelerator, and JAX finds none here")
+        sys.exit("timeline.py watches an accelerator, and JAX finds none here: it needs jax[cuda12] and a card")
     step = one_step(watched(make_fleet(words.variant, words.streams)), STEPS * BLOCKS)
     print("| from | to | microseconds | kernel | room |", "|---|---|---|---|---|", sep="\n")
     for event in step:

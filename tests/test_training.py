@@ -17,7 +17,7 @@ from headrace.envs import registry
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import BadSetting, Diverged, EnvironmentFault, HeadraceError, RunConflict, UnknownName
 from headrace.part import tweak
-from headrace.run import make_run
+from headrace.run import Run, make_run
 from headrace.store import RunFolder
 from headrace.stream import Stream
 from headrace.training import Trained, train
@@ -422,3 +422,10 @@ def test_a_description_that_is_infinite_is_no_divergence(programs: Path, tmp_pat
     """With gamma = lambda = 1 a trace never fades and `overshoot` has nothing to be divided by."""
     done = small_train(tmp_path, steps=200, settings=("td.gamma=1", "td.lamda=1", "td.lr=1e-6"))
     assert done.status == "finished"
+
+
+def test_a_file_where_the_folder_should_be_is_said_before_anything_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr(Run, "stream", lambda *_: pytest.fail("it made a stream"))
+    (tmp_path / "file").touch()
+    with pytest.raises(HeadraceError, match="it is a file, not a folder"):
+        train("strq", "probe/bandit", steps=10, out=tmp_path / "file")

@@ -68,7 +68,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number such as 30, 0.5 or 5e6, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number such as 30 or 5e6, got {text!r}") from None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -11,6 +11,7 @@ from pathlib import Path
 from headrace.errors import HeadraceError, StorageFull
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_FOLDER = {errno.EEXIST, errno.ENOTDIR}
 
 
 @contextmanager
@@ -22,7 +23,20 @@ def storage_errors(path: Path, needed: int = 0) -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.errno in NO_ROOM:
             raise StorageFull(path, needed, reason) from error
-        raise HeadraceError(f"cannot write {path}: {reason}") from error
+        wanted = path / "anything" if error.errno in NO_FOLDER else path
+        raise HeadraceError(f"cannot write {in_the_way(wanted) or f'{path}: {reason}'}") from error
+
+
+def in_the_way(path: Path) -> str:
+    """The file that stands where a folder above the path should be, and what to do; nothing where there is none."""
+    above = next((folder for folder in path.parents if folder.exists()), path.parent)
+    return f"below {above}: it is a file, not a folder; name a folder with --out" if above.is_file() else ""
+
+
+def require_folder(path: Path) -> None:
+    """Refuses a path that cannot become a folder, before anything is done for it."""
+    if said := in_the_way(path / "anything"):
+        raise HeadraceError(f"cannot write {said}")
 
 
 @contextmanager

@@ -170,7 +170,8 @@ def _replaced(part: Any, keys: list[str], path: str, value: Any) -> Any:
     if not names:
         raise BadSetting(f"cannot set {path}: {keys_above(path, keys)} is {part!r}, which has no settings")
     if key not in names:
-        raise unknown(f"setting of {type(part).__name__} (in {path})", key, names)
+        where = f" (in {path})" if path != key else ""
+        raise unknown(f"setting of {type(part).__name__}{where}", key, names)
     new = _replaced(getattr(part, key), rest, path, value) if rest else value
     return dataclasses.replace(part, **{key: new})
 

@@ -306,7 +306,7 @@ class RunWriter(RunFolder):
 
 def _why_no_run(path: Path) -> str:
     if not path.exists():
-        return "does not exist: there is no run to read"
+        return "does not exist: there is no run to read; `headrace train` makes runs in the folder runs"
     below = sorted(found.parent.name for found in path.glob(f"*/{manifest.FILE}")) if path.is_dir() else []
     if below:
         return f"is not a run but holds some: {', '.join(below[:5])}{', ...' if len(below) > 5 else ''}"

@@ -20,6 +20,7 @@ from headrace.agents import Agent, name_of
 from headrace.curve import learning_curve
 from headrace.envs.registry import Environment
 from headrace.errors import CheckpointDamaged, Diverged, EnvironmentFault, HeadraceError, unknown
+from headrace.files import require_folder
 from headrace.footprint import footprint
 from headrace.manifest import FILE, commit, machine_facts
 from headrace.progress import Progress, Silent
@@ -89,6 +90,7 @@ def train_run(
     path = Path(out) / run.name
     if ended := _ended_before(path, run):
         return ended
+    require_folder(path)
     stream = run.stream(threads)  # an environment or a network that cannot be had is said before anything is written
     with RunFolder.open(path, run.identity(), details_of(run)) as folder:
         if ended := _ended(folder):

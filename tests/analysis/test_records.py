@@ -95,6 +95,7 @@ def test_foreign_files_are_counted(tmp_path):
     (tmp_path / "music").mkdir()
     (tmp_path / "music" / "song.mp3").write_bytes(b"\xff\x00")
     (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / ".sweep.lock").touch()  # a sweep's own
     write_run(tmp_path, one(), 1.0)
     found = find_runs(tmp_path)
     assert len(found.records) == 1

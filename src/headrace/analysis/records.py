@@ -123,7 +123,7 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
             elif names & PARTS:
                 problems.append(Problem(path, f"it has no {manifest.FILE}: a run that was never begun, or half copied"))
             else:
-                foreign += len([name for name in names if (path / name).is_file()])
+                foreign += sum((path / name).is_file() for name in names if not name.startswith("."))
     found = sorted(records.values(), key=lambda r: (r.suite, r.steps, r.agent, r.env, r.seed, r.engine, r.name))
     return Found(found, problems, foreign)
 
