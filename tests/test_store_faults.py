@@ -241,7 +241,7 @@ def test_a_real_file_size_limit_is_a_full_disk(tmp_path):
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
-        with pytest.raises(HeadraceError, match=r"cannot write below .*/file: it is a file, not a folder; name .* --out"):
+        with pytest.raises(HeadraceError, match=r"below .*/file: it is a file, not a folder; name .* --out"):
             opened(folder)
 
 

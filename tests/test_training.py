@@ -428,4 +428,4 @@ def test_a_file_where_the_folder_should_be_is_said_before_anything_is_compiled(t
     monkeypatch.setattr(Run, "stream", lambda *_: pytest.fail("it made a stream"))
     (tmp_path / "file").touch()
     with pytest.raises(HeadraceError, match="it is a file, not a folder"):
-        train("strq", "probe/bandit", steps=10, out=tmp_path / "file")
+        train("strq", "probe/action", steps=10, out=tmp_path / "file")
