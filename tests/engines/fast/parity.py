@@ -16,6 +16,7 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.envs.base import EnvSpec, TimeStep
+from headrace.wording import counted
 from tests.engines.fast.rows import print_rows, words_for
 from tests.engines.fast.support import engines, errors_of, experience, relative_error
 from tests.engines.fast.truth import true_state
@@ -164,7 +165,7 @@ def main() -> None:
         found = compare_steps(agent, spec, steps, look_every=10)
         array = found.array.removeprefix("stream/").removeprefix("agent/")
         beyond = f" ({len(found.beyond)} beyond 1e-5)" if found.beyond else ""
-        beyond += f" ({found.edges} steps on an edge)" if found.edges else ""
+        beyond += f" ({counted(found.edges, 'step')} on an edge)" if found.edges else ""
         return [str(steps), f"{found.worst:.1e}{beyond}", f"`{array}`", f"{found.fast:.1e}", f"{found.reference:.1e}"]
 
     columns = ("steps", "largest error, fast to reference", "in", "fast to truth", "reference to truth")
