@@ -66,15 +66,21 @@ class Found:
         return error * (size or 1.0) / (max(size, self.largest.get(name, 0.0)) or 1.0)
 
 
-def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0) -> Found:
+def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0, along_fast: bool = False) -> Found:
     """Both engines on experience that has everything in it: `compare_answers`."""
-    return compare_answers(agent, spec, *experience(spec.frame_shape, steps), look_every)
+    return compare_answers(agent, spec, *experience(spec.frame_shape, steps), look_every, along_fast)
 
 
 def compare_answers(
-    agent: Agent, spec: EnvSpec, first: np.ndarray, answers: Sequence[TimeStep], look_every: int = 0
+    agent: Agent,
+    spec: EnvSpec,
+    first: np.ndarray,
+    answers: Sequence[TimeStep],
+    look_every: int = 0,
+    along_fast: bool = False,
 ) -> Found:
-    """Runs both side by side, the fast engine put into the reference's state before every step.
+    """Runs both side by side, one put into the state of the other before every step: the fast engine into the
+    reference's, or the other way round.
 
     Double precision is looked at every so many steps, and wherever the engines differ by more than the tolerance: then
     the fast engine has to be within it of the truth, and nearer than the reference. Excused is a step on an edge: an
@@ -86,8 +92,11 @@ def compare_answers(
     found = Found()
     assert not _strange(found.errors(fast.save(), reference.save()))
     for t, timestep in enumerate(answers):
+        if along_fast:
+            reference.restore(fast.save())
+        else:
+            fast.restore(reference.save())
         before = reference.state
-        fast.restore(reference.save())
         reference.learn(timestep)
         fast.learn(timestep)
         got, wanted = fast.save(), reference.save()
@@ -158,11 +167,12 @@ def main() -> None:
     words = words_for(__doc__)
     words.add_argument("--steps", type=int, default=300, help="on MinAtar's shape and on vectors")
     words.add_argument("--large-steps", type=int, default=40, help="on Octax's and Atari's shapes")
+    words.add_argument("--along-fast", action="store_true", help="step by step along the fast engine's way")
     said = words.parse_args()
 
     def cells(suite: str, agent: Agent, spec: EnvSpec) -> list[str]:
         steps = said.steps if suite in ("minatar", "vector") else said.large_steps
-        found = compare_steps(agent, spec, steps, look_every=10)
+        found = compare_steps(agent, spec, steps, look_every=10, along_fast=said.along_fast)
         array = found.array.removeprefix("stream/").removeprefix("agent/")
         beyond = f" ({len(found.beyond)} beyond 1e-5)" if found.beyond else ""
         beyond += f" ({counted(found.edges, 'step')} on an edge)" if found.edges else ""
