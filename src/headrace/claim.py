@@ -17,7 +17,7 @@ from typing import IO
 
 from headrace import manifest
 from headrace.errors import HeadraceError, RunConflict
-from headrace.files import in_the_way, storage_errors, sync_directory, write_durably
+from headrace.files import storage_errors, sync_directory, write_durably
 
 LOCK = "lock"
 STALE = 3600.0  # seconds after which an unfinished folder is taken for a killed process's
@@ -87,10 +87,8 @@ def claim(path: Path, name: str = LOCK, doing: str = "training the run in") -> I
 
 
 def _locked(path: Path, name: str, doing: str) -> IO[str]:
-    try:
+    with storage_errors(path / name):
         lock = open(path / name, "a+")  # noqa: SIM115 - it stays open while the run is written
-    except OSError as error:
-        raise HeadraceError(f"cannot write {in_the_way(path / name) or f'{path / name}: {error.strerror}'}") from error
     try:
         _lock_patiently(lock)
     except OSError as error:

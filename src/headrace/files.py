@@ -24,10 +24,10 @@ def storage_errors(path: Path, needed: int = 0) -> Iterator[None]:
         if error.errno in NO_ROOM:
             raise StorageFull(path, needed, reason) from error
         wanted = path / "anything" if error.errno in NO_FOLDER else path
-        raise HeadraceError(f"cannot write {in_the_way(wanted) or f'{path}: {reason}'}") from error
+        raise HeadraceError(f"cannot write {_in_the_way(wanted) or f'{path}: {reason}'}") from error
 
 
-def in_the_way(path: Path) -> str:
+def _in_the_way(path: Path) -> str:
     """The file that stands where a folder above the path should be, and what to do; nothing where there is none."""
     above = next((folder for folder in path.parents if folder.exists()), path.parent)
     return f"below {above}: it is a file, not a folder; name a folder with --out" if above.is_file() else ""
@@ -35,7 +35,7 @@ def in_the_way(path: Path) -> str:
 
 def require_folder(path: Path) -> None:
     """Refuses a path that cannot become a folder, before anything is done for it."""
-    if said := in_the_way(path / "anything"):
+    if said := _in_the_way(path / "anything"):
         raise HeadraceError(f"cannot write {said}")
 
 
