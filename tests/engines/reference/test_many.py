@@ -11,18 +11,30 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, Mlp, agent_named
-from headrace.engines.reference.agent import Learnt, draw_step, init_agent, learn
+from headrace.agents import ABLATIONS, VARIANTS, Mlp, Replay, agent_named
+from headrace.engines.reference.agent import (
+    Draws,
+    Learnt,
+    act,
+    draw_step,
+    init_agent,
+    learn,
+    learn_and_look,
+    look,
+)
 from headrace.engines.reference.fused import ForMany, dense, many, programs
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import OuterSum, Whole, chosen, inner_products, now, settled
-from headrace.engines.reference.networks import Layout, layout_of
+from headrace.engines.reference.networks import Layout, activate, layout_of
+from headrace.engines.reference.networks import dense as dense_of
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import dot, dots, norm1, without
 from tests.engines.reference.support import N_ACTIONS, compiled, small
 
 NETWORK = Mlp((32,), 16)  # a projection of 512 weights, which counts as large here
 STREAMS, STEPS = 2, 5
+NO_DRAWS = Draws(explore=jnp.float32(1), action=jnp.float32(0), replay=jnp.float32(0), aux=jnp.zeros(0))
+REPLAYING = replace(agent_named("dqn"), td=replace(agent_named("dqn").td, memory=Replay(4)))
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +76,7 @@ def assert_near(got: Any, wanted: Any, tolerance: float = 1e-5) -> None:
 def test_one_pass_makes_every_formula_and_the_norms_of_those_that_are_watched() -> None:
     late, arrays = formulas()
     watched = late["sum"] - late["difference"]
-    assert_near(settled(late, watching=[watched]), arrays)
+    assert_near(settled(late, watching=[watched])[0], arrays)
     assert_near({name: now(formula) for name, formula in late.items()}, arrays)
     assert_near(watched.square, jnp.sum((arrays["sum"] - arrays["difference"]) ** 2))
     assert inner_products([(watched, watched)])[0] is watched.square
@@ -73,9 +85,9 @@ def test_one_pass_makes_every_formula_and_the_norms_of_those_that_are_watched() 
 def test_matrices_that_share_nothing_are_gone_through_apart() -> None:
     passes = []
 
-    def counted(outputs: list[Any], sums: list[Any]) -> Any:
+    def counted(outputs: list[Any], *rest: Any) -> Any:
         passes.append(len(outputs))
-        return passed(outputs, sums)
+        return passed(outputs, *rest)
 
     one, two, three = (Whole(matrix(seed), counted) for seed in range(3))
     settled({"these": [one + two, 2 * two], "alone": three * 2.0, "number": jnp.float32(3)})
@@ -95,7 +107,7 @@ def test_inner_products_and_norms_are_those_of_the_arrays() -> None:
 def test_matrices_of_other_shapes_and_rows_in_common_are_kept_apart() -> None:
     x, d, e = matrix(0, 2, 64), matrix(1, 2, 16), matrix(2, 2, 16)
     one, two, low = OuterSum(x, d, passed), OuterSum(x, e, passed), Whole(matrix(3, 32), passed)
-    assert_near(now(settled({"both": one + 2 * two})["both"]), x.T @ d + 2 * (x.T @ e))
+    assert_near(now(settled({"both": one + 2 * two})[0]["both"]), x.T @ d + 2 * (x.T @ e))
     tall = Whole(matrix(4), passed)
     assert_near(dots(([tall, low], [tall, low])), [jnp.sum(tall.array**2) + jnp.sum(low.array**2)])
 
@@ -128,6 +140,44 @@ def after_some_steps(name: str, network: Any) -> Any:
         state, learnt = step(state, transition, jax.random.split(jax.random.key(200 + i), STREAMS))
         told.append(learnt)
     return state, told
+
+
+@pytest.mark.parametrize("name", ["dqn", "dqn+replay", "strq+spr+orth2", "qrc+spr+orth"])
+def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -> None:
+    """A step that is told what the projections make of its observation, against one that is not."""
+    agent = small(REPLAYING if name == "dqn+replay" else agent_named(name), NETWORK)
+    layout = replace(layout_of(agent, (3,), N_ACTIONS), network=ForMany(NETWORK))
+    state = jax.vmap(lambda key: init_agent(agent, layout, key))(jax.random.split(jax.random.key(1), STREAMS))
+    step = compiled(
+        jax.vmap(lambda *given: learn_and_look(agent, layout, *given[:2], draw_step(agent, given[2]), given[3]))
+    )
+    choose = compiled(jax.vmap(lambda p, obs, known: act(layout, p, obs, jnp.float32(0), NO_DRAWS, known)))
+    transitions = experience(layout)
+    untold, seen = state, jax.vmap(look, (None, 0, 0))(layout, state.params, transitions[0].obs)
+    assert set(seen) == ({"projection", "h_projection"} if name.startswith("qrc") else {"projection"})
+    for i, (now_, later) in enumerate(zip(transitions, [*transitions[1:], transitions[0]], strict=True)):
+        assert_near(choose(state.params, now_.obs, seen), choose(untold.params, now_.obs, ()))
+        keys = jax.random.split(jax.random.key(200 + i), STREAMS)
+        state, told, seen = step(state, now_._replace(projected=seen), keys, later.obs)
+        untold, plainly_told, _ = step(untold, now_, keys, later.obs)
+        assert_near((state, told), (untold, plainly_told))
+        assert_near(seen, jax.vmap(look, (None, 0, 0))(layout, state.params, later.obs))
+
+
+def test_what_is_known_of_an_observation_is_used() -> None:
+    """Were it computed all the same, the test above would hold as well, and nothing would be saved."""
+    agent = small(agent_named("qrc"), NETWORK)
+    layout = replace(layout_of(agent, (3,), N_ACTIONS), network=ForMany(NETWORK))
+    state = init_agent(agent, layout, jax.random.key(1))
+    first = jax.tree.map(lambda x: x[0], experience(layout)[0])
+    draws = draw_step(agent, jax.random.key(2))
+    known = {name: jnp.arange(16.0) for name in ("projection", "h_projection")}
+    _, learnt = learn(agent, layout, state, first._replace(projected=known), draws)
+    _, plainly_learnt = learn(agent, layout, state, first, draws)
+    assert learnt.always["q"] != plainly_learnt.always["q"]
+    assert learnt.always["h"] != plainly_learnt.always["h"]
+    wanted = dense_of(state.params["head"][0], activate(known["projection"] + state.params["projection"][0]["b"]))
+    np.testing.assert_allclose(learnt.always["q"], wanted[first.action], rtol=1e-6)
 
 
 USUAL = ("dqn", "strq+spr+orth2", "qrc+spr+orth")

@@ -12,12 +12,14 @@ from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, foll
 from headrace.engines.reference.filters import filter_gradient, init_filter
 from headrace.engines.reference.later import settled
 from headrace.engines.reference.merging import init_merge, merge_updates
-from headrace.engines.reference.networks import Layout, Modules, deferred, init_params, q_values
+from headrace.engines.reference.networks import Layout, Modules, deferred, init_params, projecting, q_values, seen_ahead
 from headrace.engines.reference.objectives import learnt_modules
 from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, add
 from headrace.engines.reference.windows import emptied
+
+Projected = dict[str, jax.Array]  # by a projection's name, what it makes of one observation
 
 
 class AgentState(NamedTuple):
@@ -90,9 +92,9 @@ def epsilon(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
     return explore.start + (explore.end - explore.start) * done
 
 
-def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: Draws) -> Choice:
+def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: Draws, projected: Any = ()) -> Choice:
     """A random action with probability eps, else the best one. A random draw of the best one counts as greedy."""
-    best = jnp.argmax(q_values(layout, params, obs)).astype(jnp.int32)
+    best = jnp.argmax(q_values(layout, projecting(params, "projection", projected), obs)).astype(jnp.int32)
     any_action = jnp.minimum((draws.action * layout.actions).astype(jnp.int32), layout.actions - 1)
     action = jnp.where(draws.explore < eps, any_action, best)
     return Choice(action, action == best)
@@ -108,6 +110,13 @@ def learn(
     agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
 ) -> tuple[AgentState, Learnt]:
     """Both streams read the parameters of now; one combined update is added to them."""
+    return learn_and_look(agent, layout, state, transition, draws, transition.next_obs)[:2]
+
+
+def learn_and_look(
+    agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws, ahead: jax.Array
+) -> tuple[AgentState, Learnt, Projected]:
+    """Also what the projections, once they have moved, make of the observation `ahead`, if the network sees ahead."""
     state = deferred(layout.network, state)
     td = update_td(agent.td, layout, state.params, state.td, transition, {"replay": draws.replay})
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
@@ -125,5 +134,12 @@ def learn(
         merge=merge,
         step=step,
     )
-    after = settled(after, watching=(td.updates, aux.updates))
-    return after, Learnt(td.metrics(), aux.active, aux_metrics(agent.aux, aux, td_updates))
+    seen = seen_ahead(layout.network, params, ahead)
+    after, projected = settled(after, watching=(td.updates, aux.updates), vectors=seen)
+    return after, Learnt(td.metrics(), aux.active, aux_metrics(agent.aux, aux, td_updates)), projected
+
+
+def look(layout: Layout, params: Modules, obs: jax.Array) -> Projected:
+    """The same of parameters that have not just moved."""
+    seen = seen_ahead(layout.network, deferred(layout.network, params), obs)
+    return {name: w.passed([], [], [(x, w)])[2][0] for name, (x, w) in seen.items()}

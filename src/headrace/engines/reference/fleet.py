@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.agents import Agent
+from headrace.engines.reference.agent import Projected
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from headrace.engines.reference.compiled import BUFFER, Log, start_stream
 from headrace.engines.reference.networks import Layout, layout_of
@@ -26,6 +27,7 @@ from headrace.engines.reference.stream import (
     begin,
     chosen,
     learnt_from,
+    looked,
     make_setting,
     means,
     quantities,
@@ -35,6 +37,8 @@ from headrace.engines.reference.trees import Tree
 from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
 from headrace.stream import Episode
+
+Carry = tuple[tuple[tuple[Tree, ...], tuple[Tree, ...], TimeStep], StreamState, Projected, Log]
 
 
 class Group:
@@ -170,22 +174,28 @@ class Fleet:
     def _advance_all(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        choose = jax.vmap(chosen)
+        choose, learn = jax.vmap(chosen), jax.vmap(learnt_from)
 
-        def one(i: Any, carry: tuple[Any, StreamState, Log]) -> tuple[Any, StreamState, Log]:
-            env_states, state, log = carry
-            state = choose(settings, self.layout, state)  # the same pass through Q that learning takes the gradient of
+        def led_to(env_states: tuple[Tree, ...], state: StreamState) -> tuple[tuple[Tree, ...], TimeStep]:
             keys = jax.vmap(step_keys)(settings, state.agent.step).env
             stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
-            timestep = _joined([t for _, t in stepped], self.layout.frame_shape)
-            state, finished = jax.vmap(learnt_from)(settings, self.layout, state, timestep)
+            return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
+
+        def one(i: Any, carry: Carry) -> Carry:
+            """From one answer of the environments to the next: what is left to be learnt from the first may go on
+            while they make the second."""
+            (_, env_states, timestep), state, projected, log = carry
+            state, finished, projected = learn(settings, self.layout, state, timestep, projected)
+            state = choose(settings, self.layout, state, projected)
             log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
-            return tuple(s for s, _ in stepped), state, log
+            return (env_states, *led_to(env_states, state)), state, projected, log
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
-        env_states, state, log = jax.lax.fori_loop(0, n, one, (env_states, state, log))
-        state = choose(settings, self.layout, state)
+        projected = jax.vmap(looked)(self.layout, state)
+        state = choose(settings, self.layout, state, projected)
+        begun = (env_states, *led_to(env_states, state)), state, projected, log
+        (env_states, _, _), state, _, log = jax.lax.fori_loop(0, n, one, begun)
         return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
 
 

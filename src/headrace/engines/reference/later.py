@@ -18,11 +18,15 @@ import jax.numpy as jnp
 
 Value = Any  # an array, a tile of one, or a number
 Pair = tuple[Any, Any]
-Pass = Callable[[list[Any], list[Pair]], tuple[list[jax.Array], list[jax.Array]]]
+Pass = Callable[[list[Any], list[Pair], list[Pair]], tuple[list[jax.Array], list[jax.Array], list[jax.Array]]]
 
 
 class Later:
-    """A matrix as a formula. `passed` makes formulas into arrays and pairs of them into inner products, in one pass."""
+    """A matrix as a formula.
+
+    In one pass `passed` makes formulas into arrays, pairs of them into inner products, and a vector with a formula into
+    their product.
+    """
 
     def __init__(self, shape: tuple[int, ...], passed: Pass) -> None:
         self.shape, self.passed = shape, passed
@@ -132,20 +136,40 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
     return functools.reduce(jnp.add, (x[k][:, None] * d[k][None, :] for k in range(x.shape[0])))
 
 
-def settled(tree: Any, watching: Any = ()) -> Any:
-    """The tree as arrays. The squared norm of each formula in `watching` is made in the same pass, and kept with it."""
+def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
+    """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
+
+    The squared norm of each formula in `watching` is made in the same pass, and kept with it.
+    """
     leaves, structure = jax.tree.flatten(tree)
     late = {id(x): x for x in leaves if isinstance(x, Later)}
     watched = {id(x): x for x in jax.tree.leaves(watching) if isinstance(x, Later) and x.square is None}
     arrays: dict[int, jax.Array] = {}
-    for together in _connected([*late.values(), *watched.values()]):
+    rows: dict[str, jax.Array] = {}
+    done = None
+    groups = _connected([*late.values(), *watched.values()])
+    order = [id(w) for _, w in (vectors or {}).values()]
+    groups.sort(key=lambda group: min((order.index(id(x)) for x in group if id(x) in order), default=len(order)))
+    for together in groups:
         outputs = [x for x in together if id(x) in late]
         squares = [x for x in together if id(x) in watched]
-        made, sums = together[0].passed(outputs, [(x, x) for x in squares])
+        through = {name: pair for name, pair in (vectors or {}).items() if any(pair[1] is x for x in outputs)}
+        if ORDER and done is not None:
+            through = {name: (_after(x, done), w) for name, (x, w) in through.items()}
+        made, sums, products = together[0].passed(outputs, [(x, x) for x in squares], list(through.values()))
         arrays |= {id(x): array for x, array in zip(outputs, made, strict=True)}
+        rows |= dict(zip(through, products, strict=True))
         for x, square in zip(squares, sums, strict=True):
             x.square = square
-    return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves])
+        done = sums[0] if sums else done
+    return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves]), rows
+
+
+ORDER = True
+
+
+def _after(x, square):
+    return jnp.where(square < 0, 0.0, x)
 
 
 def _connected(formulas: list[Later]) -> list[list[Later]]:
@@ -176,7 +200,7 @@ def inner_products(pairs: list[Pair]) -> list[jax.Array]:
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]
         like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
-        _, sums = like.passed([], [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together])
+        _, sums, _ = like.passed([], [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together], [])
         found |= dict(zip(together, sums, strict=True))
     return [found[i] for i in range(len(pairs))]
 

@@ -134,6 +134,20 @@ def deferred(network: Any, state: Tree) -> Tree:
 
 
 @singledispatch
+def seen_ahead(network: Any, params: Modules, obs: jax.Array) -> dict[str, tuple[jax.Array, Any]]:
+    """By a projection's name, what `obs` sends through it and its weights: where the pass that moves the weights is to
+    make their product, so that the next choice need not go through them again. Nowhere, unless a network says so."""
+    return {}
+
+
+def projecting(modules: Modules, name: str, projected: dict[str, jax.Array]) -> Modules:
+    """The modules with what their projection makes of the observation at hand, if that is known by its name."""
+    if name not in projected:
+        return modules
+    return {**modules, "projection": [{**modules["projection"][0], "known": projected[name]}]}
+
+
+@singledispatch
 def either(network: Any, condition: jax.Array, one: Callable[[Tree], Tree], other: Callable[[Tree], Tree], x: Tree):
     """one(x) where the condition holds, else other(x); a network may compute both and choose."""
     return jax.lax.cond(condition, one, other, x)

@@ -17,6 +17,7 @@ from headrace.engines.reference.agent import (
     AgentState,
     Choice,
     Learnt,
+    Projected,
     act,
     broken_off,
     draw_step,
@@ -24,6 +25,8 @@ from headrace.engines.reference.agent import (
     example,
     init_agent,
     learn,
+    learn_and_look,
+    look,
 )
 from headrace.engines.reference.networks import Layout
 from headrace.engines.reference.transition import Transition
@@ -109,9 +112,10 @@ def _followed(obs: jax.Array, frame: jax.Array) -> jax.Array:
     return jnp.concatenate([obs[..., frame.shape[-1] :], frame], axis=-1)
 
 
-def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array) -> Choice:
+def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array, projected: Any = ()) -> Choice:
     draws = draw_step(setting.agent, step_keys(setting, agent.step).agent)
-    return act(layout, agent.params, obs, epsilon(setting.agent.explore, agent.step, setting.total_steps), draws)
+    eps = epsilon(setting.agent.explore, agent.step, setting.total_steps)
+    return act(layout, agent.params, obs, eps, draws, projected)
 
 
 def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
@@ -141,21 +145,27 @@ def restarted(setting: Setting, layout: Layout, state: StreamState, obs: jax.Arr
     return chosen(setting, layout, after)
 
 
-def chosen(setting: Setting, layout: Layout, state: StreamState) -> StreamState:
+def chosen(setting: Setting, layout: Layout, state: StreamState, projected: Any = ()) -> StreamState:
     """The state with the action that the agent takes next: it follows from all the rest."""
-    return state._replace(choice=_choose(setting, layout, state.agent, state.obs))
+    return state._replace(choice=_choose(setting, layout, state.agent, state.obs, projected))
 
 
 def advance(setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep) -> tuple[StreamState, Finished]:
     """Learns from what the chosen action led to, and chooses the next one."""
-    state, finished = learnt_from(setting, layout, state, timestep)
+    state, finished, _ = learnt_from(setting, layout, state, timestep)
     return chosen(setting, layout, state), finished
 
 
+def looked(layout: Layout, state: StreamState) -> Projected:
+    """What the projections make of the present observation, if the network sees ahead."""
+    return look(layout, state.agent.params, state.obs)
+
+
 def learnt_from(
-    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep
-) -> tuple[StreamState, Finished]:
-    """Learns from what the chosen action led to; the choice is still the old one."""
+    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, projected: Any = ()
+) -> tuple[StreamState, Finished, Projected]:
+    """Learns from what the chosen action led to; the choice is still the old one. `projected` is what the projections
+    made of the present observation, where that is known; what they will make of the next one comes last."""
     obs_scale, frame = _observe(state.obs_scale, timestep.successor)
     next_obs = _followed(state.obs, frame)
     gamma = setting.agent.td.gamma
@@ -169,14 +179,14 @@ def learnt_from(
         truncated=timestep.truncated,
         last=timestep.last,
         greedy=state.choice.greedy,
+        projected=projected,
     )
     draws = draw_step(setting.agent, step_keys(setting, state.agent.step).agent)
     eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
     beside = {"epsilon": eps, "reward": timestep.reward}
-    agent, learnt = learn(setting.agent, layout, state.agent, transition, draws)
-
     restarted, first_frame = _observe(obs_scale, timestep.obs)
     obs_scale, obs = choose(timestep.last, (restarted, _first(layout, first_frame)), (obs_scale, next_obs))
+    agent, learnt, ahead = learn_and_look(setting.agent, layout, state.agent, transition, draws, obs)
     finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
     after = StreamState(
         agent=agent,
@@ -188,7 +198,7 @@ def learnt_from(
         episode_length=jnp.where(timestep.last, 0, finished.episode_length),
         tally=_counted(state.tally, learnt._replace(always={**learnt.always, **beside}), agent.step),
     )
-    return after, finished
+    return after, finished, ahead
 
 
 def empty_tally(setting: Setting, layout: Layout) -> Tally:

@@ -16,3 +16,4 @@ class Transition(NamedTuple):
     truncated: Any  # the bootstrap does not stop, the traces do
     last: Any  # the episode is over: windows are emptied
     greedy: Any  # the action was argmax Q(s), by choice or by chance
+    projected: Any = ()  # what projections make of `obs`, by their names, where that is known already

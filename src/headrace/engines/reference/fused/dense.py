@@ -101,22 +101,28 @@ def no_taps(w: jax.Array, rows: int) -> Taps:
 
 
 @jax.custom_vjp
-def tapped_times(x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps) -> tuple[jax.Array, jax.Array]:
+def tapped_times(
+    x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
     """x @ w and constant @ w for matrices of few rows: each weight is read once. Constant rows take no gradient, nor do
-    the weights: theirs is in the taps."""
+    the weights: theirs is in the taps. Where x @ w is known, it is only differentiated."""
+    if known is not None:
+        return known, _times(constant, w) if constant.shape[0] else jnp.zeros((0, w.shape[1]))
     y = _times(jnp.concatenate([x, constant]) if constant.shape[0] else x, w)
     return y[: x.shape[0]], y[x.shape[0] :]
 
 
-def _tapped_forward(x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps) -> tuple[Any, Any]:
-    return tapped_times(x, constant, w, taps), (x, constant, w)
+def _tapped_forward(
+    x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None
+) -> tuple[Any, Any]:
+    return tapped_times(x, constant, w, taps, known), (x, constant, w)
 
 
 def _tapped_backward(kept: Any, dy: tuple[jax.Array, jax.Array]) -> Any:
     x, constant, w = kept
     d = dy[0]
     dx = product(d, w.T) if d.shape[0] > 1 else product(w, d[0])[None, :]
-    return dx, jnp.zeros_like(constant), jnp.zeros_like(w), Taps(x, d)
+    return dx, jnp.zeros_like(constant), jnp.zeros_like(w), Taps(x, d), None
 
 
 tapped_times.defvjp(_tapped_forward, _tapped_backward)

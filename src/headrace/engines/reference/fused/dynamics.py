@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
-from headrace.engines.reference.fused.layer import ALL
+from headrace.engines.reference.fused.layer import Taps
 from headrace.engines.reference.fused.programs import (
     TAPS,
     activate,
@@ -23,12 +23,15 @@ from headrace.engines.reference.fused.programs import (
     call,
     count,
     dot,
+    dot_of_parts,
     load,
     tile_of,
     total_of,
     wait,
 )
 from headrace.engines.reference.networks import Layer, product
+
+FOURS = Taps(0, 4), Taps(4, 4), Taps(8, 1)  # a product's sides must be powers of two, and its factors find room
 
 
 def _mirrored(i: jax.Array, size: int) -> jax.Array:
@@ -91,9 +94,9 @@ def _convolved(latents: Latents, image: Any, start: Any, weights: list[jax.Array
 
 def _store_products(latents: Latents, d: jax.Array, weights: list[jax.Array], room: Any) -> None:
     """d times the weights of each tap, as (positions, taps, inputs)."""
-    for taps, w in zip(ALL, weights, strict=True):
+    for taps, w in zip(FOURS, weights, strict=True):
         at = count(latents.positions, 0) * (TAPS * latents.channels) + taps.first * latents.channels
-        plt.store(room.at[at + count(w.shape[1], 1)], dot(d, w))
+        plt.store(room.at[at + count(w.shape[1], 1)], dot_of_parts(d, w))
     wait()
 
 
@@ -116,7 +119,7 @@ def _tap_weights(ref: Any, channels: int) -> list[jax.Array]:
 def _turned_weights(ref: Any, channels: int) -> list[jax.Array]:
     """(outputs, taps x inputs): the weights of all taps next to each other."""
     found = []
-    for taps in ALL:
+    for taps in FOURS:
         tap, i = taps.along(channels, 1)
         found.append(load(ref, (tap * _inputs(ref, channels) + i) * channels + count(channels, 0)))
     return found

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from headrace.engines.reference.fused.dense import no_taps, tapped_times
 from headrace.engines.reference.fused.passes import ROWS, passed
 from headrace.engines.reference.fused.programs import power
-from headrace.engines.reference.later import OuterSum, Whole, now
+from headrace.engines.reference.later import Later, OuterSum, Whole, now
 from headrace.engines.reference.networks import (
     Layer,
     Modules,
@@ -27,6 +27,7 @@ from headrace.engines.reference.networks import (
     dense_in,
     either,
     encode,
+    seen_ahead,
     unroll,
     value_and_gradient,
 )
@@ -56,10 +57,13 @@ def _(network: ForMany, layers: list[Layer], z: jax.Array, actions: jax.Array) -
 
 @dense_in.register
 def _(network: ForMany, layer: Layer, x: jax.Array) -> jax.Array:
+    if "taps" not in layer and "known" in layer:
+        return layer["known"] + layer["b"]
     if "taps" not in layer:
         return dense_in(network.network, {**layer, "w": now(layer["w"])}, x)
     rows = x if x.ndim == 2 else x[None, :]
-    y, _ = tapped_times(rows, rows[:0], layer["w"], layer["taps"])
+    known = layer["known"][None, :] if "known" in layer else None
+    y, _ = tapped_times(rows, rows[:0], layer["w"], layer["taps"], known)
     return (y if x.ndim == 2 else y[0]) + layer["b"]
 
 
@@ -67,7 +71,7 @@ def _(network: ForMany, layer: Layer, x: jax.Array) -> jax.Array:
 def _(network: ForMany, layer: Layer, x: jax.Array, other: Layer, constant: jax.Array) -> tuple[jax.Array, jax.Array]:
     if layer["w"] is not now(other["w"]):
         return dense_in(network, layer, x), dense_in(network, other, constant)
-    y, beside = tapped_times(x, constant, layer["w"], layer["taps"])
+    y, beside = tapped_times(x, constant, layer["w"], layer["taps"], None)
     return y + layer["b"], beside + other["b"]
 
 
@@ -78,6 +82,16 @@ def _(network: ForMany, state: Tree) -> Tree:
 
 def _is_large(x: jax.Array) -> bool:
     return jnp.ndim(x) == 2 and jnp.size(x) >= LARGE and x.shape[0] % ROWS == 0 and x.shape[1] == power(x.shape[1])
+
+
+@seen_ahead.register
+def _(network: ForMany, params: Modules, obs: jax.Array) -> dict[str, tuple[jax.Array, Any]]:
+    found = {}
+    for prefix in ("", "h_"):
+        if f"{prefix}projection" in params:
+            w, x = params[f"{prefix}projection"][0]["w"], encode(network, params[f"{prefix}encoder"], obs).reshape(-1)
+            found[f"{prefix}projection"] = x, w
+    return {name: (x, w) for name, (x, w) in found.items() if isinstance(w, Later)}
 
 
 @either.register

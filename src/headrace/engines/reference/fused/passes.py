@@ -24,18 +24,23 @@ class Plan:
 
     outputs: list[Later]
     sums: list[Pair]
+    vectors: list[Pair]  # what goes through a matrix, and which
     wholes: dict[int, Whole]
     outers: dict[int, OuterSum]
     numbers: dict[int, Any]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.outputs or self.sums[0])[0].shape
+        return self.formulas[0].shape
+
+    @property
+    def formulas(self) -> list[Later]:
+        return [*self.outputs, *(x for pair in self.sums for x in pair), *(w for _, w in self.vectors)]
 
 
-def _plan(outputs: list[Later], sums: list[Pair]) -> Plan:
-    plan = Plan(outputs, sums, {}, {}, {})
-    for formula in (*outputs, *(x for pair in sums for x in pair)):
+def _plan(outputs: list[Later], sums: list[Pair], vectors: list[Pair]) -> Plan:
+    plan = Plan(outputs, sums, vectors, {}, {}, {})
+    for formula in plan.formulas:
         for part in formula.parts():
             if isinstance(part, Whole):
                 plan.wholes[id(matrix(part))] = part
@@ -49,11 +54,13 @@ def _plan(outputs: list[Later], sums: list[Pair]) -> Plan:
 def _pass_kernel(plan: Plan, *refs: Any) -> None:
     (_, columns), n = plan.shape, len(plan.wholes)
     numbers, wholes, rest = refs[0], refs[1 : n + 1], refs[n + 1 :]
-    factors, made = rest[: 2 * len(plan.outers)], rest[2 * len(plan.outers) :]
+    factors, rest = rest[: 2 * len(plan.outers)], rest[2 * len(plan.outers) :]
+    vectors, made = rest[: len(plan.vectors)], rest[len(plan.vectors) :]
     column = count(columns, 1)
     number = {key: numbers[i] for i, key in enumerate(plan.numbers)}
     ds = [[load(d, k * columns + column) for k in range(outer.d.shape[0])] for d, outer in _with(factors[1::2], plan)]
     totals = [jnp.zeros((TALL, columns), jnp.float32)] * len(plan.sums)
+    products = [jnp.zeros((TALL, columns), jnp.float32)] * len(plan.vectors)
     for start in range(0, ROWS, TALL):
         row = pl.program_id(0) * ROWS + start + count(TALL, 0)
         at = row * columns + column
@@ -68,17 +75,25 @@ def _pass_kernel(plan: Plan, *refs: Any) -> None:
         for ref, formula in zip(made, plan.outputs, strict=False):
             plt.store(ref.at[at], formula.value(read))
         totals = [total + a.value(read) * b.value(read) for total, (a, b) in zip(totals, plan.sums, strict=True)]
+        products = [
+            total + load(x, row) * w.value(read)
+            for total, x, (_, w) in zip(products, vectors, plan.vectors, strict=True)
+        ]
     for i, total in enumerate(totals):
-        made[-1][pl.program_id(0) * len(totals) + i] = jnp.sum(total)
+        made[len(plan.outputs)][pl.program_id(0) * len(totals) + i] = jnp.sum(total)
+    for ref, total in zip(made[len(made) - len(products) :], products, strict=True):
+        plt.store(ref.at[pl.program_id(0) * columns + jax.lax.iota(jnp.int32, columns)], jnp.sum(total, axis=0))
 
 
 def _with(refs: Any, plan: Plan) -> Any:
     return zip(refs, plan.outers.values(), strict=True)
 
 
-def passed(outputs: list[Later], sums: list[Pair]) -> tuple[list[jax.Array], list[jax.Array]]:
-    """The outputs as arrays, and the inner product of each pair."""
-    plan = _plan(outputs, sums)
+def passed(
+    outputs: list[Later], sums: list[Pair], vectors: list[Pair]
+) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+    """The outputs as arrays, the inner product of each pair, and each vector times its matrix."""
+    plan = _plan(outputs, sums, vectors)
     rows, columns = plan.shape
     programs = rows // ROWS
     numbers = jnp.stack([jnp.asarray(x, jnp.float32) for x in (*plan.numbers.values(), 0)])
@@ -86,9 +101,10 @@ def passed(outputs: list[Later], sums: list[Pair]) -> tuple[list[jax.Array], lis
     shapes: list[tuple[int, ...]] = [(rows * columns,)] * len(outputs)
     made = call(
         functools.partial(_pass_kernel, plan),
-        [*shapes, *([(programs * len(sums),)] if sums else [])],
-        numbers, *(whole.array.ravel() for whole in plan.wholes.values()), *factors,
+        [*shapes, *([(programs * len(sums),)] if sums else []), *([(programs * columns,)] * len(vectors))],
+        numbers, *(whole.array.ravel() for whole in plan.wholes.values()), *factors, *(x for x, _ in vectors),
         programs=programs,
     )  # fmt: skip
-    totals = list(jnp.sum(made[-1].reshape(programs, len(sums)), axis=0)) if sums else []
-    return [array.reshape(rows, columns) for array in made[: len(outputs)]], totals
+    totals = list(jnp.sum(made[len(outputs)].reshape(programs, len(sums)), axis=0)) if sums else []
+    products = [jnp.sum(y.reshape(programs, columns), axis=0) for y in made[len(made) - len(vectors) :]]
+    return [array.reshape(rows, columns) for array in made[: len(outputs)]], totals, products
