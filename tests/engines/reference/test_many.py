@@ -24,7 +24,7 @@ from headrace.engines.reference.agent import (
 )
 from headrace.engines.reference.fused import ForMany, dense, many, programs
 from headrace.engines.reference.fused.passes import passed
-from headrace.engines.reference.later import OuterSum, Whole, chosen, inner_products, now, settled
+from headrace.engines.reference.later import Made, OuterSum, Wanted, Whole, chosen, inner_products, now, settled
 from headrace.engines.reference.networks import Layout, activate, layout_of
 from headrace.engines.reference.networks import dense as dense_of
 from headrace.engines.reference.transition import Transition
@@ -85,9 +85,9 @@ def test_one_pass_makes_every_formula_and_the_norms_of_those_that_are_watched() 
 def test_matrices_that_share_nothing_are_gone_through_apart() -> None:
     passes = []
 
-    def counted(outputs: list[Any], *rest: Any) -> Any:
-        passes.append(len(outputs))
-        return passed(outputs, *rest)
+    def counted(wanted: Wanted) -> Made:
+        passes.append(len(wanted.outputs))
+        return passed(wanted)
 
     one, two, three = (Whole(matrix(seed), counted) for seed in range(3))
     settled({"these": [one + two, 2 * two], "alone": three * 2.0, "number": jnp.float32(3)})

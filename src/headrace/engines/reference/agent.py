@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from headrace.agents import Agent, EpsilonGreedy
 from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, follow_aux, init_aux, update_aux
 from headrace.engines.reference.filters import filter_gradient, init_filter
-from headrace.engines.reference.later import settled
+from headrace.engines.reference.later import Wanted, settled
 from headrace.engines.reference.merging import init_merge, merge_updates
 from headrace.engines.reference.networks import Layout, Modules, deferred, init_params, projecting, q_values, seen_ahead
 from headrace.engines.reference.objectives import learnt_modules
@@ -142,4 +142,4 @@ def learn_and_look(
 def look(layout: Layout, params: Modules, obs: jax.Array) -> Projected:
     """The same of parameters that have not just moved."""
     seen = seen_ahead(layout.network, deferred(layout.network, params), obs)
-    return {name: w.passed([], [], [(x, w)])[2][0] for name, (x, w) in seen.items()}
+    return {name: w.passed(Wanted(rows=[(x, w)])).rows[0] for name, (x, w) in seen.items()}

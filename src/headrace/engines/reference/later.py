@@ -10,23 +10,38 @@ The rules of learning (`td.py`, `filters.py`, `merging.py`) do not know the diff
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 Value = Any  # an array, a tile of one, or a number
 Pair = tuple[Any, Any]
-Pass = Callable[[list[Any], list[Pair], list[Pair]], tuple[list[jax.Array], list[jax.Array], list[jax.Array]]]
+
+
+class Wanted(NamedTuple):
+    """What one pass is to make of formulas of one shape."""
+
+    outputs: Sequence[Any] = ()  # arrays
+    sums: Sequence[Pair] = ()  # the inner product of two formulas
+    rows: Sequence[Pair] = ()  # a vector x and a formula w: x @ w
+    columns: Sequence[Pair] = ()  # a formula w and a vector d: w @ d
+    beside: bool = False  # whether other work is to find room on the card meanwhile
+
+
+class Made(NamedTuple):
+    outputs: list[jax.Array]
+    sums: list[jax.Array]
+    rows: list[jax.Array]
+    columns: list[jax.Array]
+
+
+Pass = Callable[[Wanted], Made]
 
 
 class Later:
-    """A matrix as a formula.
-
-    In one pass `passed` makes formulas into arrays, pairs of them into inner products, and a vector with a formula into
-    their product.
-    """
+    """A matrix as a formula. `passed` makes of formulas what is wanted, in one pass."""
 
     def __init__(self, shape: tuple[int, ...], passed: Pass) -> None:
         self.shape, self.passed = shape, passed
@@ -139,37 +154,45 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
 def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
-    The squared norm of each formula in `watching` is made in the same pass, and kept with it.
+    The squared norm of each formula in `watching` is made in the same pass, and kept with it. What has the first vector
+    is waited for, and made first; the other passes leave room on the card for what goes on meanwhile.
     """
     leaves, structure = jax.tree.flatten(tree)
     late = {id(x): x for x in leaves if isinstance(x, Later)}
     watched = {id(x): x for x in jax.tree.leaves(watching) if isinstance(x, Later) and x.square is None}
+    vectors = vectors or {}
     arrays: dict[int, jax.Array] = {}
     rows: dict[str, jax.Array] = {}
-    done = None
-    groups = _connected([*late.values(), *watched.values()])
-    order = [id(w) for _, w in (vectors or {}).values()]
-    groups.sort(key=lambda group: min((order.index(id(x)) for x in group if id(x) in order), default=len(order)))
-    for together in groups:
+    done: list[jax.Array] = []
+    for i, together in enumerate(_in_order(_connected([*late.values(), *watched.values()]), vectors)):
         outputs = [x for x in together if id(x) in late]
         squares = [x for x in together if id(x) in watched]
-        through = {name: pair for name, pair in (vectors or {}).items() if any(pair[1] is x for x in outputs)}
-        if ORDER and done is not None:
-            through = {name: (_after(x, done), w) for name, (x, w) in through.items()}
-        made, sums, products = together[0].passed(outputs, [(x, x) for x in squares], list(through.values()))
-        arrays |= {id(x): array for x, array in zip(outputs, made, strict=True)}
-        rows |= dict(zip(through, products, strict=True))
-        for x, square in zip(squares, sums, strict=True):
+        names = [name for name, (_, w) in vectors.items() if any(w is x for x in outputs)]
+        through = [(_after(x, done), w) for x, w in (vectors[name] for name in names)]
+        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], through, beside=i > 0))
+        arrays |= {id(x): array for x, array in zip(outputs, made.outputs, strict=True)}
+        rows |= dict(zip(names, made.rows, strict=True))
+        for x, square in zip(squares, made.sums, strict=True):
             x.square = square
-        done = sums[0] if sums else done
+        done = made.sums
     return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves]), rows
 
 
+def _in_order(groups: list[list[Later]], vectors: dict[str, Pair]) -> list[list[Later]]:
+    order = [id(w) for _, w in vectors.values()]
+
+    def place(group: list[Later]) -> int:
+        return min((order.index(id(x)) for x in group if id(x) in order), default=len(order))
+
+    return sorted(groups, key=place)
+
+
+def _after(x: jax.Array, squares: list[jax.Array]) -> jax.Array:
+    """x, but not before the squares are known, of which none is negative."""
+    return jnp.where(squares[0] < 0, 0.0, x) if ORDER and squares else x
+
+
 ORDER = True
-
-
-def _after(x, square):
-    return jnp.where(square < 0, 0.0, x)
 
 
 def _connected(formulas: list[Later]) -> list[list[Later]]:
@@ -200,8 +223,8 @@ def inner_products(pairs: list[Pair]) -> list[jax.Array]:
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]
         like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
-        _, sums, _ = like.passed([], [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together], [])
-        found |= dict(zip(together, sums, strict=True))
+        made = like.passed(Wanted(sums=[(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]))
+        found |= dict(zip(together, made.sums, strict=True))
     return [found[i] for i in range(len(pairs))]
 
 

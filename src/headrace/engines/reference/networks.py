@@ -227,5 +227,10 @@ def unroll(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) 
 def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
     """Q(s, .): the encoder, the projection with LayerNorm and LeakyReLU, the head; -inf where there is no action."""
     z = encode(layout.network, modules["encoder"], obs).reshape(-1)
-    q = dense(modules["head"][0], activate(dense_in(layout.network, modules["projection"][0], z)))
+    return q_of(layout, modules["head"][0], dense_in(layout.network, modules["projection"][0], z))
+
+
+def q_of(layout: Layout, head: Layer, projected: jax.Array) -> jax.Array:
+    """Q(s, .) of what the projection made of s."""
+    q = dense(head, activate(projected))
     return jnp.where(jnp.arange(layout.n_actions) < layout.actions, q, -jnp.inf)

@@ -16,21 +16,26 @@ import jax
 import jax.numpy as jnp
 
 from headrace.engines.reference.fused.dense import no_taps, tapped_times
-from headrace.engines.reference.fused.passes import ROWS, passed
+from headrace.engines.reference.fused.passes import MANY as TILES
+from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.fused.programs import power
-from headrace.engines.reference.later import Later, OuterSum, Whole, now
+from headrace.engines.reference.later import Later, OuterSum, Wanted, Whole, now
 from headrace.engines.reference.networks import (
     Layer,
+    Layout,
     Modules,
     deferred,
     dense_beside,
     dense_in,
     either,
     encode,
+    q_of,
     seen_ahead,
     unroll,
     value_and_gradient,
 )
+from headrace.engines.reference.td import gradient_and_look, q_and_gradient
+from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, choose
 
 MANY = 128  # streams from which on this pays (decision 0025)
@@ -81,7 +86,9 @@ def _(network: ForMany, state: Tree) -> Tree:
 
 
 def _is_large(x: jax.Array) -> bool:
-    return jnp.ndim(x) == 2 and jnp.size(x) >= LARGE and x.shape[0] % ROWS == 0 and x.shape[1] == power(x.shape[1])
+    if jnp.ndim(x) != 2 or jnp.size(x) < LARGE:
+        return False
+    return x.shape[0] % TILES.rows == 0 and x.shape[1] == power(x.shape[1])
 
 
 @seen_ahead.register
@@ -112,6 +119,30 @@ def _(network: ForMany, f: Callable[[Modules], jax.Array], modules: Modules, row
 
     value, gradient = jax.value_and_grad(of_taps)(jax.tree.map(now, {**modules, **tapped}))
     return value, {**gradient, **{name: [_factored(gradient[name][0])] for name in weights}}
+
+
+@gradient_and_look.register
+def _(
+    network: ForMany, layout: Layout, modules: Modules, t: Transition
+) -> tuple[jax.Array, Modules, dict[str, jax.Array]]:
+    """The gradient comes back through the projection in the pass in which s' goes forwards."""
+    layer = modules["projection"][0]
+    if "projection" not in t.projected or not isinstance(layer["w"], Later):
+        return *q_and_gradient(layout, modules, t), {}
+
+    def q(head: list[Layer], y: jax.Array) -> jax.Array:
+        return q_of(layout, head[0], y)[t.action]
+
+    value, (d_head, d) = jax.value_and_grad(q, (0, 1))(modules["head"], t.projected["projection"] + layer["b"])
+    z, back = jax.vjp(lambda encoder: encode(network, encoder, t.obs).reshape(-1), modules["encoder"])
+    following = encode(network, modules["encoder"], t.next_obs).reshape(-1)
+    made = layer["w"].passed(Wanted(rows=[(following, layer["w"])], columns=[(layer["w"], d)]))
+    gradient = {
+        "encoder": back(made.columns[0])[0],
+        "projection": [{"w": OuterSum(z[None], d[None], passed), "b": d}],
+        "head": d_head,
+    }
+    return value, gradient, {"projection": made.rows[0]}
 
 
 def _factored(layer: Any) -> Any:
