@@ -27,7 +27,6 @@ class Wanted(NamedTuple):
     sums: Sequence[Pair] = ()  # the inner product of two formulas
     rows: Sequence[Pair] = ()  # a vector x and a formula w: x @ w
     columns: Sequence[Pair] = ()  # a formula w and a vector d: w @ d
-    beside: bool = False  # whether other work is to find room on the card meanwhile
 
 
 class Made(NamedTuple):
@@ -154,8 +153,7 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
 def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
-    The squared norm of each formula in `watching` is made in the same pass, and kept with it. What has the first vector
-    is waited for, and made first; the other passes leave room on the card for what goes on meanwhile.
+    The squared norm of each formula in `watching` is made in the same pass, and kept with it.
     """
     leaves, structure = jax.tree.flatten(tree)
     late = {id(x): x for x in leaves if isinstance(x, Later)}
@@ -163,36 +161,16 @@ def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = Non
     vectors = vectors or {}
     arrays: dict[int, jax.Array] = {}
     rows: dict[str, jax.Array] = {}
-    done: list[jax.Array] = []
-    for i, together in enumerate(_in_order(_connected([*late.values(), *watched.values()]), vectors)):
+    for together in _connected([*late.values(), *watched.values()]):
         outputs = [x for x in together if id(x) in late]
         squares = [x for x in together if id(x) in watched]
-        names = [name for name, (_, w) in vectors.items() if any(w is x for x in outputs)]
-        through = [(_after(x, done), w) for x, w in (vectors[name] for name in names)]
-        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], through, beside=i > 0))
+        through = {name: pair for name, pair in vectors.items() if any(pair[1] is x for x in outputs)}
+        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], list(through.values())))
         arrays |= {id(x): array for x, array in zip(outputs, made.outputs, strict=True)}
-        rows |= dict(zip(names, made.rows, strict=True))
+        rows |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):
             x.square = square
-        done = made.sums
     return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves]), rows
-
-
-def _in_order(groups: list[list[Later]], vectors: dict[str, Pair]) -> list[list[Later]]:
-    order = [id(w) for _, w in vectors.values()]
-
-    def place(group: list[Later]) -> int:
-        return min((order.index(id(x)) for x in group if id(x) in order), default=len(order))
-
-    return sorted(groups, key=place)
-
-
-def _after(x: jax.Array, squares: list[jax.Array]) -> jax.Array:
-    """x, but not before the squares are known, of which none is negative."""
-    return jnp.where(squares[0] < 0, 0.0, x) if ORDER and squares else x
-
-
-ORDER = True
 
 
 def _connected(formulas: list[Later]) -> list[list[Later]]:

@@ -148,6 +148,12 @@ def projecting(modules: Modules, name: str, projected: dict[str, jax.Array]) -> 
 
 
 @singledispatch
+def apart(network: Any, x: Tree) -> Tree:
+    """x, which a network may want computed apart from all that does not need it."""
+    return x
+
+
+@singledispatch
 def either(network: Any, condition: jax.Array, one: Callable[[Tree], Tree], other: Callable[[Tree], Tree], x: Tree):
     """one(x) where the condition holds, else other(x); a network may compute both and choose."""
     return jax.lax.cond(condition, one, other, x)

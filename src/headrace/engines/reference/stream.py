@@ -28,7 +28,7 @@ from headrace.engines.reference.agent import (
     learn_and_look,
     look,
 )
-from headrace.engines.reference.networks import Layout
+from headrace.engines.reference.networks import Layout, apart
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import choose
 from headrace.envs.base import TimeStep
@@ -187,6 +187,7 @@ def learnt_from(
     restarted, first_frame = _observe(obs_scale, timestep.obs)
     obs_scale, obs = choose(timestep.last, (restarted, _first(layout, first_frame)), (obs_scale, next_obs))
     agent, learnt, ahead = learn_and_look(setting.agent, layout, state.agent, transition, draws, obs)
+    learnt = learnt._replace(always={**learnt.always, **beside})
     finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
     after = StreamState(
         agent=agent,
@@ -196,7 +197,7 @@ def learnt_from(
         choice=state.choice,
         episode_return=jnp.where(timestep.last, 0, finished.episode_return),
         episode_length=jnp.where(timestep.last, 0, finished.episode_length),
-        tally=_counted(state.tally, learnt._replace(always={**learnt.always, **beside}), agent.step),
+        tally=_counted(state.tally, *apart(layout.network, (learnt, agent.step))),
     )
     return after, finished, ahead
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jax
@@ -15,10 +16,13 @@ from jax.experimental.pallas import triton as plt
 from headrace.engines.reference.fused.programs import call, count, load, total_of
 from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wanted, Whole, matrix
 
+TALL = 8  # rows that a program has in its registers
+ROWS = 32  # rows that a program goes through
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What a pass reads; numbers are in one row, fixed ones in the program."""
+    """What a pass makes and what it reads for that; numbers are in one row, fixed ones in the program."""
 
     wanted: Wanted
     wholes: dict[int, Whole]
@@ -28,16 +32,6 @@ class Plan:
     @property
     def shape(self) -> tuple[int, ...]:
         return _formulas(self.wanted)[0].shape
-
-
-class Tiles(NamedTuple):
-    """How a program goes through its part of the matrices."""
-
-    rows: int  # that it goes through
-    tall: int  # of these it has in its registers
-
-
-MANY, FEW = Tiles(32, 8), Tiles(512, 16)  # as many programs as can be, or so few that all find room at once
 
 
 def _formulas(wanted: Wanted) -> list[Later]:
@@ -58,80 +52,87 @@ def _plan(wanted: Wanted) -> Plan:
     return plan
 
 
-def _pass_kernel(plan: Plan, tiles: Tiles, *refs: Any) -> None:
-    wanted, (_, columns), program = plan.wanted, plan.shape, pl.program_id(0)
-    given = iter(refs)
-    numbers, wholes = next(given), _take(given, plan.wholes)
-    xs, ds = _take(given, plan.outers), _take(given, plan.outers)
-    vectors, slopes = _take(given, wanted.rows), _take(given, wanted.columns)
-    outputs, sums = _take(given, wanted.outputs), _take(given, wanted.sums[:1])
-    row_parts, columns_made = _take(given, wanted.rows), _take(given, wanted.columns)
-    column = count(columns, 1)
-    number = {key: numbers[i] for i, key in enumerate(plan.numbers)}
-    outer_ds = [
-        [load(d, k * columns + column) for k in range(outer.d.shape[0])]
-        for d, outer in zip(ds, plan.outers.values(), strict=True)
-    ]
-    slopes = [load(d, column) for d in slopes]
-    nothing = jnp.zeros((tiles.tall, columns), jnp.float32)
+class Given(NamedTuple):
+    """What a program of the card reads and where it writes, in the order of the plan."""
 
-    def one(i: Any, totals: list[jax.Array]) -> list[jax.Array]:
-        row = program * tiles.rows + i * tiles.tall + count(tiles.tall, 0)
-        at = row * columns + column
-        found: dict[int, Value] = {key: load(ref, at) for key, ref in zip(plan.wholes, wholes, strict=True)}
-        for x, d, (key, outer) in zip(xs, outer_ds, plan.outers.items(), strict=True):
-            found[key] = total_of(load(x, k * outer.x.shape[1] + row) * d_k for k, d_k in enumerate(d))
-
-        def read(part: Any) -> Value:
-            return found[id(matrix(part))] if isinstance(part, Later) else number.get(id(part), part)
-
-        for ref, formula in zip(outputs, wanted.outputs, strict=True):
-            plt.store(ref.at[at], formula.value(read))
-        for ref, d, (w, _) in zip(columns_made, slopes, wanted.columns, strict=True):
-            plt.store(
-                ref.at[program * tiles.rows + i * tiles.tall + jax.lax.iota(jnp.int32, tiles.tall)],
-                jnp.sum(w.value(read) * d, axis=1),
-            )
-        more = [a.value(read) * b.value(read) for a, b in wanted.sums]
-        more += [load(x, row) * w.value(read) for x, (_, w) in zip(vectors, wanted.rows, strict=True)]
-        return [total + term for total, term in zip(totals, more, strict=True)]
-
-    totals = [nothing] * (len(wanted.sums) + len(vectors))
-    if tiles.rows <= 4 * tiles.tall:  # laid out: the next rows are on their way while these are used
-        for i in range(tiles.rows // tiles.tall):
-            totals = one(i, totals)
-    else:
-        totals = jax.lax.fori_loop(0, tiles.rows // tiles.tall, one, totals)
-    for i, total in enumerate(totals[: len(wanted.sums)]):
-        sums[0][program * len(wanted.sums) + i] = jnp.sum(total)
-    for ref, total in zip(row_parts, totals[len(wanted.sums) :], strict=True):
-        plt.store(ref.at[program * columns + jax.lax.iota(jnp.int32, columns)], jnp.sum(total, axis=0))
+    numbers: list[Any]
+    wholes: list[Any]
+    xs: list[Any]  # the rows of outer products,
+    ds: list[Any]  # and their slopes
+    rows: list[Any]
+    columns: list[Any]
+    outputs: list[Any]
+    sums: list[Any]  # of all pairs in one array
+    row_parts: list[Any]  # of each program its own, to be added up
+    columns_made: list[Any]
 
 
-def _take(refs: Iterator[Any], like: Sized) -> list[Any]:
-    return [next(refs) for _ in range(len(like))]
+def _given(plan: Plan, refs: Sequence[Any]) -> Given:
+    wanted, left = plan.wanted, iter(refs)
+    counts = (
+        1, len(plan.wholes), len(plan.outers), len(plan.outers), len(wanted.rows), len(wanted.columns),
+        len(wanted.outputs), min(1, len(wanted.sums)), len(wanted.rows), len(wanted.columns),
+    )  # fmt: skip
+    return Given(*(list(islice(left, n)) for n in counts))
+
+
+def _pass_kernel(plan: Plan, *refs: Any) -> None:
+    wanted, given, program = plan.wanted, _given(plan, refs), pl.program_id(0)
+    columns = plan.shape[1]
+    column, place = count(columns, 1), jax.lax.iota(jnp.int32, columns)
+    number = {key: given.numbers[0][i] for i, key in enumerate(plan.numbers)}
+    outers = list(zip(plan.outers.items(), given.xs, given.ds, strict=True))
+    slopes = [[load(d, k * columns + column) for k in range(outer.d.shape[0])] for (_, outer), _, d in outers]
+    nothing = jnp.zeros((TALL, columns), jnp.float32)
+    totals, products = [nothing] * len(wanted.sums), [nothing] * len(wanted.rows)
+    for start in range(0, ROWS, TALL):
+        first = program * ROWS + start
+        row = first + count(TALL, 0)
+        tiles: dict[int, Value] = {
+            key: load(ref, row * columns + column) for key, ref in zip(plan.wholes, given.wholes, strict=True)
+        }
+        for ((key, outer), x, _), d in zip(outers, slopes, strict=True):
+            tiles[key] = total_of(load(x, k * outer.x.shape[1] + row) * d_k for k, d_k in enumerate(d))
+
+        def read(part: Any, tiles: dict[int, Value] = tiles) -> Value:
+            return tiles[id(matrix(part))] if isinstance(part, Later) else number.get(id(part), part)
+
+        for ref, formula in zip(given.outputs, wanted.outputs, strict=True):
+            plt.store(ref.at[row * columns + column], formula.value(read))
+        for ref, d, (w, _) in zip(given.columns_made, given.columns, wanted.columns, strict=True):
+            plt.store(ref.at[first + jax.lax.iota(jnp.int32, TALL)], jnp.sum(w.value(read) * load(d, column), axis=1))
+        totals = [total + a.value(read) * b.value(read) for total, (a, b) in zip(totals, wanted.sums, strict=True)]
+        through = zip(products, given.rows, wanted.rows, strict=True)
+        products = [total + load(x, row) * w.value(read) for total, x, (_, w) in through]
+    for i, total in enumerate(totals):
+        given.sums[0][program * len(totals) + i] = jnp.sum(total)
+    for ref, total in zip(given.row_parts, products, strict=True):
+        plt.store(ref.at[program * columns + place], jnp.sum(total, axis=0))
 
 
 def passed(wanted: Wanted) -> Made:
+    """Everything that is wanted, each matrix being read once."""
     plan = _plan(wanted)
     rows, columns = plan.shape
-    tiles = FEW if wanted.beside and rows % FEW.rows == 0 else MANY
-    programs = rows // tiles.rows
-    numbers = jnp.stack([jnp.asarray(x, jnp.float32) for x in (*plan.numbers.values(), 0)])
-    outers, arrays = list(plan.outers.values()), len(wanted.outputs)
-    shapes = [(rows * columns,)] * arrays + [(programs * len(wanted.sums),)] * bool(wanted.sums)
+    programs, n_sums = rows // ROWS, len(wanted.sums)
+    outers = plan.outers.values()
     made = call(
-        functools.partial(_pass_kernel, plan, tiles),
-        [*shapes, *[(programs * columns,)] * len(wanted.rows), *[(rows,)] * len(wanted.columns)],
-        numbers, *(whole.array.ravel() for whole in plan.wholes.values()),
+        functools.partial(_pass_kernel, plan),
+        [
+            *[(rows * columns,)] * len(wanted.outputs), *[(programs * n_sums,)] * min(1, n_sums),
+            *[(programs * columns,)] * len(wanted.rows), *[(rows,)] * len(wanted.columns),
+        ],
+        jnp.stack([jnp.asarray(x, jnp.float32) for x in (*plan.numbers.values(), 0)]),
+        *(whole.array.ravel() for whole in plan.wholes.values()),
         *(outer.x.ravel() for outer in outers), *(outer.d.ravel() for outer in outers),
         *(x for x, _ in wanted.rows), *(d for _, d in wanted.columns),
         programs=programs,
     )  # fmt: skip
-    given = iter(made)
+    arrays, parts = made[: len(wanted.outputs)], made[len(wanted.outputs) + min(1, n_sums) :]
+    sums = list(jnp.sum(made[len(arrays)].reshape(programs, n_sums), axis=0)) if n_sums else []
     return Made(
-        [array.reshape(rows, columns) for array in _take(given, wanted.outputs)],
-        [x for parts in _take(given, wanted.sums[:1]) for x in jnp.sum(parts.reshape(programs, -1), axis=0)],
-        [jnp.sum(parts.reshape(programs, columns), axis=0) for parts in _take(given, wanted.rows)],
-        _take(given, wanted.columns),
+        outputs=[array.reshape(rows, columns) for array in arrays],
+        sums=sums,
+        rows=[jnp.sum(y.reshape(programs, columns), axis=0) for y in parts[: len(wanted.rows)]],
+        columns=parts[len(wanted.rows) :],
     )
