@@ -30,7 +30,7 @@ from tests.sweep.submitted import LocalQueue, preempt
 from tests.sweep.support import kill, newest, results, run_names, tiny, tiny_words, wait_until
 from tests.sweep.test_driver import Heard
 
-GRID = ("strq", "minatar/breakout", "0:2", 6000)
+GRID = ("strq", "minatar/breakout", "0:2", 20_000)  # long enough to be met in the middle of it, on a fast machine too
 RUNS = tiny(*GRID)
 
 
