@@ -123,3 +123,12 @@ def test_what_does_not_fit_stays_as_it_is() -> None:
         (Mlp(), (128,)),
     ]:
         assert fused_where_it_fits(network, shape, 255) is network
+
+
+def test_a_product_of_parts_has_the_digits_of_float32() -> None:
+    """Numbers of very different sizes; without the last parts the error would be a hundred times as large."""
+    a, b = (normal(seed, 32, 64)[0] * 10.0 ** normal(seed + 9, 32, 1)[0] for seed in (1, 2))
+    wanted = np.asarray(a, np.float64) @ np.asarray(b, np.float64).T
+    sizes = np.abs(np.asarray(a, np.float64)) @ np.abs(np.asarray(b, np.float64)).T
+    error = np.abs(np.asarray(programs.dot_of_parts(a, b.T)) - wanted) / sizes
+    assert error.max() < 2e-7
