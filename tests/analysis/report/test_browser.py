@@ -132,7 +132,7 @@ def test_a_run_has_a_page_of_its_own(browser, report, finished_compiled):
         assert all(chart["paths"][0] for chart in found.charts())
         assert "headrace play" in page.inner_text("#run")
         page.get_by_role("link", name="all runs").click()
-        assert page.is_visible("#report")
+        page.wait_for_selector("#report")  # the address changes first, then the page
         assert page.is_hidden("#run")
 
 

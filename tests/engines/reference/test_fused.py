@@ -126,7 +126,7 @@ def test_what_does_not_fit_stays_as_it_is() -> None:
 
 
 def test_a_product_of_parts_has_the_digits_of_float32() -> None:
-    """Numbers of very different sizes; without the last parts the error would be a hundred times as large."""
+    """Numbers of very different sizes; without the last parts the error would be some forty times as large."""
     a, b = (normal(seed, 32, 64)[0] * 10.0 ** normal(seed + 9, 32, 1)[0] for seed in (1, 2))
     wanted = np.asarray(a, np.float64) @ np.asarray(b, np.float64).T
     sizes = np.abs(np.asarray(a, np.float64)) @ np.abs(np.asarray(b, np.float64)).T
