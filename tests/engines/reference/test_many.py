@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, Mlp, Replay, agent_named
+from headrace.agents import ABLATIONS, VARIANTS, Copy, Mlp, Replay, agent_named
 from headrace.engines.reference.agent import (
     Draws,
     Learnt,
@@ -34,7 +34,11 @@ from tests.engines.reference.support import N_ACTIONS, compiled, small
 NETWORK = Mlp((32,), 16)  # a projection of 512 weights, which counts as large here
 STREAMS, STEPS = 2, 5
 NO_DRAWS = Draws(explore=jnp.float32(1), action=jnp.float32(0), replay=jnp.float32(0), aux=jnp.zeros(0))
-REPLAYING = replace(agent_named("dqn"), td=replace(agent_named("dqn").td, memory=Replay(4)))
+DQN, QRC = agent_named("dqn"), agent_named("qrc")
+OTHERWISE = {
+    "dqn+replay": replace(DQN, td=replace(DQN.td, memory=Replay(4))),
+    "qrc+copy": replace(QRC, td=replace(QRC.td, target=Copy(2))),  # s' goes through other weights than s
+}
 
 
 @pytest.fixture(autouse=True)
@@ -142,10 +146,10 @@ def after_some_steps(name: str, network: Any) -> Any:
     return state, told
 
 
-@pytest.mark.parametrize("name", ["dqn", "dqn+replay", "strq+spr+orth2", "qrc+spr+orth"])
+@pytest.mark.parametrize("name", ["dqn", "dqn+replay", "strq+spr+orth2", "qrc+copy", "qrc+spr+orth"])
 def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -> None:
     """A step that is told what the projections make of its observation, against one that is not."""
-    agent = small(REPLAYING if name == "dqn+replay" else agent_named(name), NETWORK)
+    agent = small(OTHERWISE[name] if name in OTHERWISE else agent_named(name), NETWORK)
     layout = replace(layout_of(agent, (3,), N_ACTIONS), network=ForMany(NETWORK))
     state = jax.vmap(lambda key: init_agent(agent, layout, key))(jax.random.split(jax.random.key(1), STREAMS))
     step = compiled(
