@@ -105,9 +105,9 @@ def tapped_times(
     x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
     """x @ w and constant @ w for matrices of few rows: each weight is read once. Constant rows take no gradient, nor do
-    the weights: theirs is in the taps. Where x @ w is known, it is only differentiated."""
+    the weights: theirs is in the taps. Where x @ w is known, it is only differentiated, alone."""
     if known is not None:
-        return known, _times(constant, w) if constant.shape[0] else jnp.zeros((0, w.shape[1]))
+        return known, known[:0]
     y = _times(jnp.concatenate([x, constant]) if constant.shape[0] else x, w)
     return y[: x.shape[0]], y[x.shape[0] :]
 

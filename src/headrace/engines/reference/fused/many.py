@@ -93,12 +93,9 @@ def _is_large(x: jax.Array) -> bool:
 
 @seen_ahead.register
 def _(network: ForMany, params: Modules, obs: jax.Array) -> dict[str, tuple[jax.Array, Any]]:
-    found = {}
-    for prefix in ("", "h_"):
-        if f"{prefix}projection" in params:
-            w, x = params[f"{prefix}projection"][0]["w"], encode(network, params[f"{prefix}encoder"], obs).reshape(-1)
-            found[f"{prefix}projection"] = x, w
-    return {name: (x, w) for name, (x, w) in found.items() if isinstance(w, Later)}
+    encoders = {"projection": "encoder", "h_projection": "h_encoder"}
+    late = [name for name in encoders if name in params and isinstance(params[name][0]["w"], Later)]
+    return {name: (encode(network, params[encoders[name]], obs).reshape(-1), params[name][0]["w"]) for name in late}
 
 
 @apart.register
