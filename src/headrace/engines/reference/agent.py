@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import jax
@@ -106,6 +107,15 @@ def broken_off(state: AgentState) -> AgentState:
     return state._replace(td=without_traces(state.td), aux=aux)
 
 
+@singledispatch
+def found_together(
+    network: Any, agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
+) -> dict[str, tuple[jax.Array, Modules]]:
+    """Q(s, a) as "q", max Q(s', .) as "v", the auxiliary's loss as "aux", each with its gradient: those that a network
+    computes together. None, unless it says so: each is computed where it is used."""
+    return {}
+
+
 def learn(
     agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
 ) -> tuple[AgentState, Learnt]:
@@ -118,6 +128,7 @@ def learn_and_look(
 ) -> tuple[AgentState, Learnt, Projected]:
     """Also what the projections, once they have moved, make of the observation `ahead`, if the network sees ahead."""
     state = deferred(layout.network, state)
+    transition = transition._replace(found=found_together(layout.network, agent, layout, state, transition, draws))
     td = update_td(agent.td, layout, state.params, state.td, transition, {"replay": draws.replay})
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}

@@ -20,7 +20,7 @@ from headrace.engines.reference.objectives import (
     target_modules,
 )
 from headrace.engines.reference.targets import follow, init_target, read_target
-from headrace.engines.reference.transition import Transition
+from headrace.engines.reference.transition import Transition, found
 from headrace.engines.reference.trees import Tree, cosine, norm2, scale, zeros
 from headrace.engines.reference.windows import WindowState, init_window, look
 
@@ -121,10 +121,13 @@ def _(
     target = read_target(objective.target, state.target, params)
 
     def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree]:
-        loss, gradients = value_and_gradient(
-            layout.network, lambda m: aux_loss(objective, layout, m, target, sight, views(draws)), modules,
-            rows_projected(objective),
-        )  # fmt: skip
+        def loss_of(modules: Modules) -> jax.Array:
+            return aux_loss(objective, layout, modules, target, sight, views(draws))
+
+        rows = rows_projected(objective)
+        loss, gradients = found(
+            transition, "aux", lambda: value_and_gradient(layout.network, loss_of, modules, rows)
+        )
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history
 

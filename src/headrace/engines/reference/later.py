@@ -27,6 +27,7 @@ class Wanted(NamedTuple):
     sums: Sequence[Pair] = ()  # the inner product of two formulas
     rows: Sequence[Pair] = ()  # a vector x and a formula w: x @ w
     columns: Sequence[Pair] = ()  # a formula w and a vector d: w @ d
+    after: Sequence[Any] = ()  # arrays that are not read, but have to be there before it begins
 
 
 class Made(NamedTuple):
@@ -153,7 +154,8 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
 def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
-    The squared norm of each formula in `watching` is made in the same pass, and kept with it.
+    The squared norm of each formula in `watching` is made in the same pass, and kept with it. The longest pass comes
+    first, and what is chosen next waits for its rows alone: the others follow it.
     """
     leaves, structure = jax.tree.flatten(tree)
     late = {id(x): x for x in leaves if isinstance(x, Later)}
@@ -161,11 +163,13 @@ def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = Non
     vectors = vectors or {}
     arrays: dict[int, jax.Array] = {}
     rows: dict[str, jax.Array] = {}
-    for together in _connected([*late.values(), *watched.values()]):
+    before: list[jax.Array] = []
+    for together in sorted(_connected([*late.values(), *watched.values()]), key=len, reverse=True):
         outputs = [x for x in together if id(x) in late]
         squares = [x for x in together if id(x) in watched]
         through = {name: pair for name, pair in vectors.items() if any(pair[1] is x for x in outputs)}
-        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], list(through.values())))
+        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], list(through.values()), after=before))
+        before = made.rows
         arrays |= {id(x): array for x, array in zip(outputs, made.outputs, strict=True)}
         rows |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):

@@ -112,14 +112,6 @@ def dense_in(network: Any, layer: Layer, x: jax.Array) -> jax.Array:
 
 
 @singledispatch
-def dense_beside(
-    network: Any, layer: Layer, x: jax.Array, other: Layer, constant: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Rows through one dense layer, and rows without a gradient through another, which may be the same."""
-    return dense_in(network, layer, x), dense_in(network, other, constant)
-
-
-@singledispatch
 def value_and_gradient(
     network: Any, f: Callable[[Modules], jax.Array], modules: Modules, rows: int
 ) -> tuple[jax.Array, Modules]:

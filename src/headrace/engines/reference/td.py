@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Dqn, Latest, Online, Qrc, Replay, StreamQ
+from headrace.agents import Dqn, Latest, Qrc, Replay, StreamQ
 from headrace.engines.reference.networks import Layout, Modules, projecting, q_values, value_and_gradient
 from headrace.engines.reference.targets import follow, init_target, read_target
-from headrace.engines.reference.transition import Transition
+from headrace.engines.reference.transition import Transition, found
 from headrace.engines.reference.trees import Tree, choose, dot, norm1, norm2, scale, zeros
 
 VALUE_MODULES = ("encoder", "projection", "head")
@@ -74,27 +74,23 @@ def q_and_gradient(layout: Layout, modules: Modules, t: Transition, prefix: str 
     return value_and_gradient(layout.network, q, modules, 1)
 
 
-@singledispatch
-def gradient_and_look(
-    network: Any, layout: Layout, modules: Modules, t: Transition
-) -> tuple[jax.Array, Modules, dict[str, jax.Array]]:
-    """Q(s, a), its gradient, and what the projection makes of s': where a network makes both in one pass."""
-    return *q_and_gradient(layout, modules, t), {}
+def best_next(layout: Layout, modules: Modules, t: Transition) -> jax.Array:
+    return best(q_values(layout, modules, t.next_obs))
 
 
-def seen_by(target: Any, ahead: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """What the present projection made is of use where the target is the present."""
-    return ahead if isinstance(target, Online) else {}
-
-
-def best_next(layout: Layout, modules: Modules, t: Transition, ahead: dict[str, jax.Array]) -> jax.Array:
-    """max Q(s', .), with the gradient of the first action that has it.
+def best(q: jax.Array) -> jax.Array:
+    """max Q, with the gradient of the first action that has it.
 
     The gradient of `max` asks where Q equals its maximum. A compiler may compute Q twice, once for either side, and
     round the two differently: then nothing is equal, and the gradient is silently zero (decision 0023).
     """
-    q = q_values(layout, projecting(modules, "projection", ahead), t.next_obs)
     return jnp.sum(jnp.where(jnp.arange(q.size) == jnp.argmax(q), q, 0))
+
+
+def _bootstrap(rule: Dqn | StreamQ, layout: Layout, weights: Modules, state: Any, t: Transition) -> jax.Array:
+    """max Q(s', .) of the target, which takes no gradient."""
+    target = read_target(rule.target, state.target, weights)
+    return found(t, "v", lambda: (best_next(layout, target, t), ()))[0]
 
 
 def overshoot(rule: Dqn | StreamQ | Qrc, lamda: Any, gradient: Modules) -> jax.Array:
@@ -160,7 +156,7 @@ def _(memory: Latest, state: Tree, transition: Transition, draw: jax.Array) -> t
 
 @recall.register
 def _(memory: Replay, state: Tree, transition: Transition, draw: jax.Array) -> tuple[Transition, Tree]:
-    transition = transition._replace(projected=())  # by weights that will have moved when it is drawn
+    transition = transition._replace(projected=(), found=())  # by weights that will have moved when it is drawn
     slot = state["inserted"] % memory.size
     stored = jax.tree.map(lambda many, one: many.at[slot].set(one), state["stored"], transition)
     filled = jnp.minimum(state["inserted"] + 1, memory.size)
@@ -180,8 +176,8 @@ def _(rule: Dqn, layout: Layout, params: Modules, state: DqnState, t: Transition
     """theta += alpha delta grad Q(s, a), with max Q(s') read from the target."""
     learnt, memory = recall(rule.memory, state.memory, t, draws["replay"])
     weights = value_modules(params)
-    q, gradient, ahead = gradient_and_look(layout.network, layout, weights, learnt)
-    v = best_next(layout, read_target(rule.target, state.target, weights), learnt, seen_by(rule.target, ahead))
+    q, gradient = found(learnt, "q", lambda: q_and_gradient(layout, weights, learnt))
+    v = _bootstrap(rule, layout, weights, state, learnt)
     delta = td_error(q, learnt.reward, discount(rule.gamma, learnt), v)
     updates = scale(rule.lr * delta, gradient)
 
@@ -204,8 +200,8 @@ def _(rule: StreamQ, params: Modules, transition: Transition) -> TraceState:
 def _(rule: StreamQ, layout: Layout, params: Modules, state: TraceState, t: Transition, draws: Any) -> TdStep:
     """theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step."""
     weights = value_modules(params)
-    q, gradient, ahead = gradient_and_look(layout.network, layout, weights, t)
-    v = best_next(layout, read_target(rule.target, state.target, weights), t, seen_by(rule.target, ahead))
+    q, gradient = found(t, "q", lambda: q_and_gradient(layout, weights, t))
+    v = _bootstrap(rule, layout, weights, state, t)
     delta = td_error(q, t.reward, discount(rule.gamma, t), v)
     trace = decayed(rule, state.trace, gradient)
     bound = rule.lr * rule.kappa * jnp.maximum(1, jnp.abs(delta)) * norm1(trace)
@@ -232,13 +228,13 @@ def _(rule: Qrc, params: Modules, transition: Transition) -> QrcState:
 def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition, draws: Any) -> TdStep:
     """w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi)."""
     weights, h_weights = value_modules(params), value_modules(params, "h_")
-    q, q_gradient, ahead = gradient_and_look(layout.network, layout, weights, t)
+    q, q_gradient = found(t, "q", lambda: q_and_gradient(layout, weights, t))
     h, h_gradient = q_and_gradient(layout, h_weights, t, "h_")
 
-    def best(w: Modules) -> jax.Array:
-        return best_next(layout, read_target(rule.target, state.target, w), t, seen_by(rule.target, ahead))
+    def v_of(w: Modules) -> jax.Array:
+        return best_next(layout, read_target(rule.target, state.target, w), t)
 
-    v, v_gradient = value_and_gradient(layout.network, best, weights, 1)
+    v, v_gradient = found(t, "v", lambda: value_and_gradient(layout.network, v_of, weights, 1))
     gamma = discount(rule.gamma, t)
     delta = td_error(q, t.reward, gamma, v)
     delta_gradient = jax.tree.map(lambda gv, gq: gamma * gv - gq, v_gradient, q_gradient)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -17,3 +18,9 @@ class Transition(NamedTuple):
     last: Any  # the episode is over: windows are emptied
     greedy: Any  # the action was argmax Q(s), by choice or by chance
     projected: Any = ()  # what projections make of `obs`, by their names, where that is known already
+    found: Any = ()  # values and their gradients that were computed together, by their names
+
+
+def found(t: Transition, name: str, find: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+    """A value and its gradient: those that were computed together with others, else what `find` computes."""
+    return t.found[name] if name in t.found else find()

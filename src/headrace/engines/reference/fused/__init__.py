@@ -23,9 +23,10 @@ from headrace.engines.reference.fused.dynamics import unrolled
 from headrace.engines.reference.fused.layer import convolved
 from headrace.engines.reference.fused.many import MANY, ForMany
 from headrace.engines.reference.fused.programs import power
+from headrace.engines.reference.fused.together import found_together
 from headrace.engines.reference.networks import Layer, dense_in, encode, unroll
 
-__all__ = ["ForMany", "Fused", "convolved", "fused_where_it_fits", "rows_times", "unrolled", "vector_times"]
+__all__ = ["ForMany", "Fused", "convolved", "found_together", "fused_where_it_fits", "rows_times", "unrolled", "vector_times"]
 
 
 @dataclass(frozen=True)

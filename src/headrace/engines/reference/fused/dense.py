@@ -44,7 +44,8 @@ def _rows_kernel(rows: int, piece: Piece, x: Any, w: Any, y: Any) -> None:
         plt.store(y.at[k * outputs + at], jnp.sum(total, axis=0))
 
 
-def _times(x: jax.Array, w: jax.Array) -> jax.Array:
+def few_times(x: jax.Array, w: jax.Array) -> jax.Array:
+    """x @ w for a matrix of few rows; no gradient."""
     rows, outputs = x.shape[0], w.shape[1]
     piece = ONE if rows == 1 else FEW if rows <= 5 else MORE
     kernel = functools.partial(_rows_kernel, rows, piece)
@@ -55,7 +56,7 @@ def _times(x: jax.Array, w: jax.Array) -> jax.Array:
 @jax.custom_vjp
 def rows_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a matrix x of few rows."""
-    return _times(x, w)
+    return few_times(x, w)
 
 
 def _rows_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
@@ -73,7 +74,7 @@ rows_times.defvjp(_rows_forward, _rows_backward)
 @jax.custom_vjp
 def vector_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a vector x: as fast as the weights can be read."""
-    return _times(x[None, :], w)[0]
+    return few_times(x[None, :], w)[0]
 
 
 def _vector_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
@@ -101,28 +102,24 @@ def no_taps(w: jax.Array, rows: int) -> Taps:
 
 
 @jax.custom_vjp
-def tapped_times(
-    x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None
-) -> tuple[jax.Array, jax.Array]:
-    """x @ w and constant @ w for matrices of few rows: each weight is read once. Constant rows take no gradient, nor do
-    the weights: theirs is in the taps. Where x @ w is known, it is only differentiated, alone."""
-    if known is not None:
-        return known, known[:0]
-    y = _times(jnp.concatenate([x, constant]) if constant.shape[0] else x, w)
-    return y[: x.shape[0]], y[x.shape[0] :]
+def tapped_times(x: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None) -> jax.Array:
+    """x @ w for a matrix of few rows. The weights take no gradient: theirs is in the taps. Where x @ w is known, it is
+    only differentiated."""
+    return few_times(x, w) if known is None else known
 
 
-def _tapped_forward(
-    x: jax.Array, constant: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None
-) -> tuple[Any, Any]:
-    return tapped_times(x, constant, w, taps, known), (x, constant, w)
+def _tapped_forward(x: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None) -> tuple[jax.Array, Any]:
+    return tapped_times(x, w, taps, known), (x, w)
 
 
-def _tapped_backward(kept: Any, dy: tuple[jax.Array, jax.Array]) -> Any:
-    x, constant, w = kept
-    d = dy[0]
-    dx = product(d, w.T) if d.shape[0] > 1 else product(w, d[0])[None, :]
-    return dx, jnp.zeros_like(constant), jnp.zeros_like(w), Taps(x, d), None
+def _tapped_backward(kept: Any, d: jax.Array) -> Any:
+    x, w = kept
+    return times_turned(d, w), jnp.zeros_like(w), Taps(x, d), None
 
 
 tapped_times.defvjp(_tapped_forward, _tapped_backward)
+
+
+def times_turned(d: jax.Array, w: jax.Array) -> jax.Array:
+    """d @ w.T for a matrix of few rows."""
+    return product(d, w.T) if d.shape[0] > 1 else product(w, d[0])[None, :]

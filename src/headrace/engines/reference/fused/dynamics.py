@@ -1,8 +1,7 @@
 """The dynamics along a whole window as three kernels: forward, gradient, and the gradient of the weights.
 
-Between two layers an image goes through memory that all threads see. Forward, each position gathers what its neighbours
-are, tap by tap. Backward a position has more readers than taps, because beyond the border lies the mirror image: there
-every position's products with all nine taps are made first, and gathered from a room of their own.
+Every position's products with all nine taps are made first and put into a room that all threads see; then each gathers
+what is its own. Backward a position has more readers than taps, because beyond the border lies the mirror image.
 """
 
 from __future__ import annotations
@@ -84,20 +83,20 @@ def _readers(i: jax.Array, offset: int, size: int) -> list[tuple[jax.Array, jax.
     return [plain, (jnp.full_like(i, edge), i == edge - offset)]
 
 
-def _convolved(latents: Latents, image: Any, start: Any, weights: list[jax.Array]) -> jax.Array:
-    """The convolution of the image that begins at `start`."""
-    channel = count(latents.channels, 1)
-    return total_of(
-        dot(load(image, start + latents.sources(tap) * latents.channels + channel), w) for tap, w in enumerate(weights)
-    )
-
-
-def _store_products(latents: Latents, d: jax.Array, weights: list[jax.Array], room: Any) -> None:
-    """d times the weights of each tap, as (positions, taps, inputs)."""
+def _store_products(latents: Latents, image: jax.Array, weights: list[jax.Array], room: Any) -> None:
+    """The image times the weights of each tap, as (positions, taps, channels)."""
     for taps, w in zip(FOURS, weights, strict=True):
         at = count(latents.positions, 0) * (TAPS * latents.channels) + taps.first * latents.channels
-        plt.store(room.at[at + count(w.shape[1], 1)], dot_of_parts(d, w))
+        plt.store(room.at[at + count(w.shape[1], 1)], dot_of_parts(image, w))
     wait()
+
+
+def _gathered(latents: Latents, room: Any) -> jax.Array:
+    """A convolution: at each tap, what each position reads there."""
+    channel = count(latents.channels, 1)
+    return total_of(
+        load(room, (latents.sources(tap) * TAPS + tap) * latents.channels + channel) for tap in range(TAPS)
+    )
 
 
 def _gather_gradients(latents: Latents, room: Any) -> jax.Array:
@@ -110,14 +109,17 @@ def _gather_gradients(latents: Latents, room: Any) -> jax.Array:
     )
 
 
-def _tap_weights(ref: Any, channels: int) -> list[jax.Array]:
-    """The (inputs, outputs) weights of each tap."""
-    row, column = count(channels, 0), count(channels, 1)
-    return [load(ref, (tap * _inputs(ref, channels) + row) * channels + column) for tap in range(TAPS)]
+def _weights(ref: Any, channels: int) -> list[jax.Array]:
+    """(inputs, taps x outputs): the weights of all taps next to each other."""
+    found = []
+    for taps in FOURS:
+        tap, output = taps.along(channels, 1)
+        found.append(load(ref, (tap * _inputs(ref, channels) + count(channels, 0)) * channels + output))
+    return found
 
 
 def _turned_weights(ref: Any, channels: int) -> list[jax.Array]:
-    """(outputs, taps x inputs): the weights of all taps next to each other."""
+    """(outputs, taps x inputs)."""
     found = []
     for taps in FOURS:
         tap, i = taps.along(channels, 1)
@@ -131,35 +133,34 @@ def _inputs(w: Any, channels: int) -> int:
 
 
 def _unroll_kernel(
-    latents: Latents, horizon: int, z: Any, w1: Any, b1: Any, w2: Any, b2: Any, zs: Any, mids: Any, scales: Any
-) -> None:
-    """zs: where it begins, and what is imagined after each action; mids: what is between the two layers."""
-    size, channels, tile = latents.size, latents.channels, latents.tile
-    channel = count(channels, 1)
-    first, second = (_tap_weights(w, channels) for w in (w1, w2))
+    latents: Latents, horizon: int, z: Any, w1: Any, b1: Any, w2: Any, b2: Any,
+    zs: Any, mids: Any, scales: Any, room1: Any, room2: Any,
+) -> None:  # fmt: skip
+    """zs: where it begins, and what is imagined after each action; mids: what is between the two layers. Two rooms, so
+    that nobody writes where another still reads."""
+    size, tile, channel = latents.size, latents.tile, count(latents.channels, 1)
+    first, second = (_weights(w, latents.channels) for w in (w1, w2))
     after_bias = load(b2, channel)
-    plt.store(zs.at[tile], load(z, tile))
-    wait()
 
-    def one(k: Any, _: Any) -> Any:
-        start = k * size
-        mid, scales[2 * k] = activate(_convolved(latents, zs, start, first) + load(b1, k * channels + channel))
-        plt.store(mids.at[start + tile], mid)
-        wait()
-        z, scales[2 * k + 1] = activate(_convolved(latents, mids, start, second) + after_bias)
-        plt.store(zs.at[start + size + tile], z)
-        wait()
-        return _
+    def one(k: Any, z: jax.Array) -> jax.Array:
+        at = k * size + tile
+        plt.store(zs.at[at], z)
+        _store_products(latents, z, first, room1)
+        before = _gathered(latents, room1) + load(b1, k * latents.channels + channel)
+        mid, scales[2 * k] = activate(before)
+        plt.store(mids.at[at], mid)
+        _store_products(latents, mid, second, room2)
+        z, scales[2 * k + 1] = activate(_gathered(latents, room2) + after_bias)
+        return z
 
-    jax.lax.fori_loop(0, horizon, one, 0)
+    plt.store(zs.at[horizon * size + tile], jax.lax.fori_loop(0, horizon, one, load(z, tile)))
 
 
 def _unroll_gradient_kernel(
     latents: Latents, horizon: int, w1: Any, w2: Any, zs: Any, mids: Any, scales: Any, d_out: Any,
     dz: Any, d_mids: Any, d_zs: Any, room1: Any, room2: Any,
 ) -> None:  # fmt: skip
-    """d_mids and d_zs: the gradients of both layers' pre-activations. Two rooms, so that nobody writes where another
-    still reads."""
+    """d_mids and d_zs: the gradients of both layers' pre-activations."""
     size, tile = latents.size, latents.tile
     first, second = (_turned_weights(w, latents.channels) for w in (w1, w2))
 
@@ -212,9 +213,10 @@ def _unrolled(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax
 
 def _unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> tuple[jax.Array, Any]:
     latents, horizon = Latents(*z.shape), b1.shape[0]
-    zs, mids, scales = call(
+    room = (TAPS * z.size,)
+    zs, mids, scales, *_ = call(
         functools.partial(_unroll_kernel, latents, horizon),
-        [((horizon + 1) * z.size,), (horizon * z.size,), (2 * horizon,)],
+        [((horizon + 1) * z.size,), (horizon * z.size,), (2 * horizon,), room, room],
         z.ravel(), w1.ravel(), b1.ravel(), w2.ravel(), b2,
     )  # fmt: skip
     return zs[z.size :].reshape(horizon, *z.shape), (w1, w2, zs, mids, scales)
@@ -232,7 +234,7 @@ def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
         functools.partial(_weight_gradient_kernel, latents, horizon),
         [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
         zs, mids, d_mids, d_zs,
-        programs=TAPS, warps=2,
+        programs=TAPS, warps=1,
     )  # fmt: skip
     unread = w1.shape[2] - channels
     dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))

@@ -21,21 +21,16 @@ from headrace.engines.reference.fused.programs import power
 from headrace.engines.reference.later import Later, OuterSum, Wanted, Whole, now
 from headrace.engines.reference.networks import (
     Layer,
-    Layout,
     Modules,
     apart,
     deferred,
-    dense_beside,
     dense_in,
     either,
     encode,
-    q_of,
     seen_ahead,
     unroll,
     value_and_gradient,
 )
-from headrace.engines.reference.td import gradient_and_look, q_and_gradient
-from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, choose
 
 MANY = 128  # streams from which on this pays (decision 0025)
@@ -68,16 +63,8 @@ def _(network: ForMany, layer: Layer, x: jax.Array) -> jax.Array:
         return dense_in(network.network, {**layer, "w": now(layer["w"])}, x)
     rows = x if x.ndim == 2 else x[None, :]
     known = layer["known"][None, :] if "known" in layer else None
-    y, _ = tapped_times(rows, rows[:0], layer["w"], layer["taps"], known)
+    y = tapped_times(rows, layer["w"], layer["taps"], known)
     return (y if x.ndim == 2 else y[0]) + layer["b"]
-
-
-@dense_beside.register
-def _(network: ForMany, layer: Layer, x: jax.Array, other: Layer, constant: jax.Array) -> tuple[jax.Array, jax.Array]:
-    if layer["w"] is not now(other["w"]):
-        return dense_in(network, layer, x), dense_in(network, other, constant)
-    y, beside = tapped_times(x, constant, layer["w"], layer["taps"], None)
-    return y + layer["b"], beside + other["b"]
 
 
 @deferred.register
@@ -122,30 +109,6 @@ def _(network: ForMany, f: Callable[[Modules], jax.Array], modules: Modules, row
 
     value, gradient = jax.value_and_grad(of_taps)(jax.tree.map(now, {**modules, **tapped}))
     return value, {**gradient, **{name: [_factored(gradient[name][0])] for name in weights}}
-
-
-@gradient_and_look.register
-def _(
-    network: ForMany, layout: Layout, modules: Modules, t: Transition
-) -> tuple[jax.Array, Modules, dict[str, jax.Array]]:
-    """The gradient comes back through the projection in the pass in which s' goes forwards."""
-    layer = modules["projection"][0]
-    if "projection" not in t.projected or not isinstance(layer["w"], Later):
-        return *q_and_gradient(layout, modules, t), {}
-
-    def q(head: list[Layer], y: jax.Array) -> jax.Array:
-        return q_of(layout, head[0], y)[t.action]
-
-    value, (d_head, d) = jax.value_and_grad(q, (0, 1))(modules["head"], t.projected["projection"] + layer["b"])
-    z, back = jax.vjp(lambda encoder: encode(network, encoder, t.obs).reshape(-1), modules["encoder"])
-    following = encode(network, modules["encoder"], t.next_obs).reshape(-1)
-    made = layer["w"].passed(Wanted(rows=[(following, layer["w"])], columns=[(layer["w"], d)]))
-    gradient = {
-        "encoder": back(made.columns[0])[0],
-        "projection": [{"w": OuterSum(z[None], d[None], passed), "b": d}],
-        "head": d_head,
-    }
-    return value, gradient, {"projection": made.rows[0]}
 
 
 def _factored(layer: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,7 @@ from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wante
 
 TALL = 8  # rows that a program has in its registers
 ROWS = 32  # rows that a program goes through
+ROWS_BESIDE = 512  # of a pass that follows another: all its programs have room at once, and small kernels beside them
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Given(NamedTuple):
     ds: list[Any]  # and their slopes
     rows: list[Any]
     columns: list[Any]
+    after: list[Any]
     outputs: list[Any]
     sums: list[Any]  # of all pairs in one array
     row_parts: list[Any]  # of each program its own, to be added up
@@ -71,12 +74,12 @@ def _given(plan: Plan, refs: Sequence[Any]) -> Given:
     wanted, left = plan.wanted, iter(refs)
     counts = (
         1, len(plan.wholes), len(plan.outers), len(plan.outers), len(wanted.rows), len(wanted.columns),
-        len(wanted.outputs), min(1, len(wanted.sums)), len(wanted.rows), len(wanted.columns),
+        len(wanted.after), len(wanted.outputs), min(1, len(wanted.sums)), len(wanted.rows), len(wanted.columns),
     )  # fmt: skip
     return Given(*(list(islice(left, n)) for n in counts))
 
 
-def _pass_kernel(plan: Plan, *refs: Any) -> None:
+def _pass_kernel(plan: Plan, tall: int, *refs: Any) -> None:
     wanted, given, program = plan.wanted, _given(plan, refs), pl.program_id(0)
     columns = plan.shape[1]
     column, place = count(columns, 1), jax.lax.iota(jnp.int32, columns)
@@ -85,8 +88,8 @@ def _pass_kernel(plan: Plan, *refs: Any) -> None:
     slopes = [[load(d, k * columns + column) for k in range(outer.d.shape[0])] for (_, outer), _, d in outers]
     nothing = jnp.zeros((TALL, columns), jnp.float32)
     totals, products = [nothing] * len(wanted.sums), [nothing] * len(wanted.rows)
-    for start in range(0, ROWS, TALL):
-        first = program * ROWS + start
+    for start in range(0, tall, TALL):
+        first = program * tall + start
         row = first + count(TALL, 0)
         tiles: dict[int, Value] = {
             key: load(ref, row * columns + column) for key, ref in zip(plan.wholes, given.wholes, strict=True)
@@ -114,10 +117,11 @@ def passed(wanted: Wanted) -> Made:
     """Everything that is wanted, each matrix being read once."""
     plan = _plan(wanted)
     rows, columns = plan.shape
-    programs, n_sums = rows // ROWS, len(wanted.sums)
+    tall = math.gcd(rows, ROWS_BESIDE if wanted.after else ROWS)
+    programs, n_sums = rows // tall, len(wanted.sums)
     outers = plan.outers.values()
     made = call(
-        functools.partial(_pass_kernel, plan),
+        functools.partial(_pass_kernel, plan, tall),
         [
             *[(rows * columns,)] * len(wanted.outputs), *[(programs * n_sums,)] * min(1, n_sums),
             *[(programs * columns,)] * len(wanted.rows), *[(rows,)] * len(wanted.columns),
@@ -126,6 +130,7 @@ def passed(wanted: Wanted) -> Made:
         *(whole.array.ravel() for whole in plan.wholes.values()),
         *(outer.x.ravel() for outer in outers), *(outer.d.ravel() for outer in outers),
         *(x for x, _ in wanted.rows), *(d for _, d in wanted.columns),
+        *wanted.after,
         programs=programs,
     )  # fmt: skip
     arrays, parts = made[: len(wanted.outputs)], made[len(wanted.outputs) + min(1, n_sums) :]
