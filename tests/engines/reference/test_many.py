@@ -17,6 +17,7 @@ from headrace.engines.reference.agent import (
     Learnt,
     act,
     draw_step,
+    found_before,
     init_agent,
     learn,
     learn_and_look,
@@ -156,13 +157,19 @@ def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -
         jax.vmap(lambda *given: learn_and_look(agent, layout, *given[:2], draw_step(agent, given[2]), given[3]))
     )
     choose = compiled(jax.vmap(lambda p, obs, known: act(layout, p, obs, jnp.float32(0), NO_DRAWS, known)))
+    prepare = compiled(
+        jax.vmap(lambda s, t, key, known: found_before(
+            layout.network, agent, layout, s, t.obs, t.action, draw_step(agent, key), known
+        ))
+    )  # fmt: skip
     transitions = experience(layout)
     untold, seen = state, jax.vmap(look, (None, 0, 0))(layout, state.params, transitions[0].obs)
     assert set(seen) == ({"projection", "h_projection"} if name.startswith("qrc") else {"projection"})
     for i, (now_, later) in enumerate(zip(transitions, [*transitions[1:], transitions[0]], strict=True)):
         assert_near(choose(state.params, now_.obs, seen), choose(untold.params, now_.obs, ()))
         keys = jax.random.split(jax.random.key(200 + i), STREAMS)
-        state, told, seen = step(state, now_._replace(projected=seen), keys, later.obs)
+        before = prepare(state, now_, keys, seen)
+        state, told, seen = step(state, now_._replace(before=before), keys, later.obs)
         untold, plainly_told, _ = step(untold, now_, keys, later.obs)
         assert_near((state, told), (untold, plainly_told))
         assert_near(seen, jax.vmap(look, (None, 0, 0))(layout, state.params, later.obs))
@@ -176,7 +183,8 @@ def test_what_is_known_of_an_observation_is_used() -> None:
     first = jax.tree.map(lambda x: x[0], experience(layout)[0])
     draws = draw_step(agent, jax.random.key(2))
     known = {name: jnp.arange(16.0) for name in ("projection", "h_projection")}
-    _, learnt = learn(agent, layout, state, first._replace(projected=known), draws)
+    before = found_before(layout.network, agent, layout, state, first.obs, first.action, draws, known)
+    _, learnt = learn(agent, layout, state, first._replace(before=before), draws)
     _, plainly_learnt = learn(agent, layout, state, first, draws)
     assert learnt.always["q"] != plainly_learnt.always["q"]
     assert learnt.always["h"] != plainly_learnt.always["h"]

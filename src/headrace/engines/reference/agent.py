@@ -13,7 +13,7 @@ from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, foll
 from headrace.engines.reference.filters import filter_gradient, init_filter
 from headrace.engines.reference.later import Wanted, settled
 from headrace.engines.reference.merging import init_merge, merge_updates
-from headrace.engines.reference.networks import Layout, Modules, deferred, init_params, projecting, q_values, seen_ahead
+from headrace.engines.reference.networks import Layout, Modules, deferred, init_params, q_of, q_values, seen_ahead
 from headrace.engines.reference.objectives import learnt_modules
 from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
 from headrace.engines.reference.transition import Transition
@@ -95,10 +95,16 @@ def epsilon(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
 
 def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: Draws, projected: Any = ()) -> Choice:
     """A random action with probability eps, else the best one. A random draw of the best one counts as greedy."""
-    best = jnp.argmax(q_values(layout, projecting(params, "projection", projected), obs)).astype(jnp.int32)
+    best = jnp.argmax(_q(layout, params, obs, projected)).astype(jnp.int32)
     any_action = jnp.minimum((draws.action * layout.actions).astype(jnp.int32), layout.actions - 1)
     action = jnp.where(draws.explore < eps, any_action, best)
     return Choice(action, action == best)
+
+
+def _q(layout: Layout, params: Modules, obs: jax.Array, projected: Any) -> jax.Array:
+    if "projection" not in projected:
+        return q_values(layout, params, obs)
+    return q_of(layout, params["head"][0], projected["projection"] + params["projection"][0]["b"])
 
 
 def broken_off(state: AgentState) -> AgentState:
@@ -108,11 +114,21 @@ def broken_off(state: AgentState) -> AgentState:
 
 
 @singledispatch
+def found_before(
+    network: Any, agent: Agent, layout: Layout, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
+    projected: Projected,
+) -> Tree:  # fmt: skip
+    """What a network computes of a transition before the environment answers, for `found_together`: nothing, unless it
+    says so. `projected` is what the projections make of `obs`, as far as they have said."""
+    return ()
+
+
+@singledispatch
 def found_together(
     network: Any, agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
 ) -> dict[str, tuple[jax.Array, Modules]]:
-    """Q(s, a) as "q", max Q(s', .) as "v", the auxiliary's loss as "aux", each with its gradient: those that a network
-    computes together. None, unless it says so: each is computed where it is used."""
+    """Q(s, a) as "q", h(s, a) as "h", max Q(s', .) as "v", the auxiliary's loss as "aux", each with its gradient: those
+    that a network computes together. None, unless it says so: each is computed where it is used."""
     return {}
 
 

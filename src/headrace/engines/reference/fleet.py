@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.agents import Agent
-from headrace.engines.reference.agent import Projected
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from headrace.engines.reference.compiled import BUFFER, Log, start_stream
 from headrace.engines.reference.networks import Layout, layout_of
@@ -26,6 +25,7 @@ from headrace.engines.reference.stream import (
     Tally,
     begin,
     chosen,
+    computed_before,
     learnt_from,
     looked,
     make_setting,
@@ -38,7 +38,7 @@ from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
 from headrace.stream import Episode
 
-Carry = tuple[tuple[tuple[Tree, ...], tuple[Tree, ...], TimeStep], StreamState, Projected, Log]
+Carry = tuple[tuple[tuple[Tree, ...], tuple[Tree, ...], TimeStep], StreamState, Tree, Log]
 
 
 class Group:
@@ -174,7 +174,7 @@ class Fleet:
     def _advance_all(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        choose, learn = jax.vmap(chosen), jax.vmap(learnt_from)
+        choose, prepare, learn = jax.vmap(chosen), jax.vmap(computed_before), jax.vmap(learnt_from)
 
         def led_to(env_states: tuple[Tree, ...], state: StreamState) -> tuple[tuple[Tree, ...], TimeStep]:
             keys = jax.vmap(step_keys)(settings, state.agent.step).env
@@ -184,17 +184,19 @@ class Fleet:
         def one(i: Any, carry: Carry) -> Carry:
             """From one answer of the environments to the next: what is left to be learnt from the first may go on
             while they make the second."""
-            (_, env_states, timestep), state, projected, log = carry
-            state, finished, projected = learn(settings, self.layout, state, timestep, projected)
+            (_, env_states, timestep), state, before, log = carry
+            state, finished, projected = learn(settings, self.layout, state, timestep, before)
             state = choose(settings, self.layout, state, projected)
+            before = prepare(settings, self.layout, state, projected)
             log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
-            return (env_states, *led_to(env_states, state)), state, projected, log
+            return (env_states, *led_to(env_states, state)), state, before, log
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
         projected = jax.vmap(looked)(self.layout, state)
         state = choose(settings, self.layout, state, projected)
-        begun = (env_states, *led_to(env_states, state)), state, projected, log
+        before = prepare(settings, self.layout, state, projected)
+        begun = (env_states, *led_to(env_states, state)), state, before, log
         (env_states, _, _), state, _, log = jax.lax.fori_loop(0, n, one, begun)
         return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
 

@@ -132,13 +132,6 @@ def seen_ahead(network: Any, params: Modules, obs: jax.Array) -> dict[str, tuple
     return {}
 
 
-def projecting(modules: Modules, name: str, projected: dict[str, jax.Array]) -> Modules:
-    """The modules with what their projection makes of the observation at hand, if that is known by its name."""
-    if name not in projected:
-        return modules
-    return {**modules, "projection": [{**modules["projection"][0], "known": projected[name]}]}
-
-
 @singledispatch
 def apart(network: Any, x: Tree) -> Tree:
     """x, which a network may want computed apart from all that does not need it."""

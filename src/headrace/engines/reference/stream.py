@@ -16,6 +16,7 @@ from headrace.agents import Agent
 from headrace.engines.reference.agent import (
     AgentState,
     Choice,
+    Draws,
     Learnt,
     Projected,
     act,
@@ -23,6 +24,7 @@ from headrace.engines.reference.agent import (
     draw_step,
     epsilon,
     example,
+    found_before,
     init_agent,
     learn,
     learn_and_look,
@@ -112,8 +114,12 @@ def _followed(obs: jax.Array, frame: jax.Array) -> jax.Array:
     return jnp.concatenate([obs[..., frame.shape[-1] :], frame], axis=-1)
 
 
+def _draws(setting: Setting, agent: AgentState) -> Draws:
+    return draw_step(setting.agent, step_keys(setting, agent.step).agent)
+
+
 def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array, projected: Any = ()) -> Choice:
-    draws = draw_step(setting.agent, step_keys(setting, agent.step).agent)
+    draws = _draws(setting, agent)
     eps = epsilon(setting.agent.explore, agent.step, setting.total_steps)
     return act(layout, agent.params, obs, eps, draws, projected)
 
@@ -161,11 +167,17 @@ def looked(layout: Layout, state: StreamState) -> Projected:
     return look(layout, state.agent.params, state.obs)
 
 
+def computed_before(setting: Setting, layout: Layout, state: StreamState, projected: Projected) -> Any:
+    """What of learning from the next step can be computed while the environment takes it."""
+    action, draws = state.choice.action, _draws(setting, state.agent)
+    return found_before(layout.network, setting.agent, layout, state.agent, state.obs, action, draws, projected)
+
+
 def learnt_from(
-    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, projected: Any = ()
+    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, before: Any = ()
 ) -> tuple[StreamState, Finished, Projected]:
-    """Learns from what the chosen action led to; the choice is still the old one. `projected` is what the projections
-    made of the present observation, where that is known; what they will make of the next one comes last."""
+    """Learns from what the chosen action led to; the choice is still the old one. `before` is what was computed before
+    that was known; what the projections will make of the next observation comes last."""
     obs_scale, frame = _observe(state.obs_scale, timestep.successor)
     next_obs = _followed(state.obs, frame)
     gamma = setting.agent.td.gamma
@@ -179,9 +191,9 @@ def learnt_from(
         truncated=timestep.truncated,
         last=timestep.last,
         greedy=state.choice.greedy,
-        projected=projected,
+        before=before,
     )
-    draws = draw_step(setting.agent, step_keys(setting, state.agent.step).agent)
+    draws = _draws(setting, state.agent)
     eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
     beside = {"epsilon": eps, "reward": timestep.reward}
     restarted, first_frame = _observe(obs_scale, timestep.obs)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Dqn, Latest, Qrc, Replay, StreamQ
-from headrace.engines.reference.networks import Layout, Modules, projecting, q_values, value_and_gradient
+from headrace.engines.reference.networks import Layout, Modules, q_values, value_and_gradient
 from headrace.engines.reference.targets import follow, init_target, read_target
 from headrace.engines.reference.transition import Transition, found
 from headrace.engines.reference.trees import Tree, choose, dot, norm1, norm2, scale, zeros
@@ -67,9 +67,9 @@ def decayed(rule: StreamQ | Qrc, trace: Tree, new: Tree) -> Tree:
     return jax.tree.map(lambda z, x: keep * z + x, trace, new)
 
 
-def q_and_gradient(layout: Layout, modules: Modules, t: Transition, prefix: str = "") -> tuple[jax.Array, Modules]:
+def q_and_gradient(layout: Layout, modules: Modules, t: Transition) -> tuple[jax.Array, Modules]:
     def q(w: Modules) -> jax.Array:
-        return q_values(layout, projecting(w, f"{prefix}projection", t.projected), t.obs)[t.action]
+        return q_values(layout, w, t.obs)[t.action]
 
     return value_and_gradient(layout.network, q, modules, 1)
 
@@ -156,7 +156,7 @@ def _(memory: Latest, state: Tree, transition: Transition, draw: jax.Array) -> t
 
 @recall.register
 def _(memory: Replay, state: Tree, transition: Transition, draw: jax.Array) -> tuple[Transition, Tree]:
-    transition = transition._replace(projected=(), found=())  # by weights that will have moved when it is drawn
+    transition = transition._replace(before=(), found=())  # of weights that will have moved when it is drawn
     slot = state["inserted"] % memory.size
     stored = jax.tree.map(lambda many, one: many.at[slot].set(one), state["stored"], transition)
     filled = jnp.minimum(state["inserted"] + 1, memory.size)
@@ -229,7 +229,7 @@ def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition
     """w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi)."""
     weights, h_weights = value_modules(params), value_modules(params, "h_")
     q, q_gradient = found(t, "q", lambda: q_and_gradient(layout, weights, t))
-    h, h_gradient = q_and_gradient(layout, h_weights, t, "h_")
+    h, h_gradient = found(t, "h", lambda: q_and_gradient(layout, h_weights, t))
 
     def v_of(w: Modules) -> jax.Array:
         return best_next(layout, read_target(rule.target, state.target, w), t)

@@ -17,7 +17,7 @@ class Transition(NamedTuple):
     truncated: Any  # the bootstrap does not stop, the traces do
     last: Any  # the episode is over: windows are emptied
     greedy: Any  # the action was argmax Q(s), by choice or by chance
-    projected: Any = ()  # what projections make of `obs`, by their names, where that is known already
+    before: Any = ()  # what was computed of it before the environment answered
     found: Any = ()  # values and their gradients that were computed together, by their names
 
 

@@ -19,8 +19,9 @@ import jax
 from headrace.agents import Conv
 from headrace.agents.network import latent_shape
 from headrace.engines.reference.fused.dense import ONE, rows_times, vector_times
-from headrace.engines.reference.fused.dynamics import unrolled
-from headrace.engines.reference.fused.layer import convolved
+from headrace.engines.reference.fused.dynamics import biases, unroll_backward, unroll_forward, unrolled
+from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, encoded, encoder_gradient, imagined
+from headrace.engines.reference.fused.layer import convolve_backward, convolve_forward, convolved
 from headrace.engines.reference.fused.many import MANY, ForMany
 from headrace.engines.reference.fused.programs import power
 from headrace.engines.reference.fused.together import found_together
@@ -50,6 +51,35 @@ def _(network: Fused, layer: Layer, x: jax.Array) -> jax.Array:
 @unroll.register
 def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array:
     return unrolled(layers, z, actions)
+
+
+@encoded.register
+def _(network: Fused, layers: list[Layer], obs: jax.Array) -> tuple[jax.Array, Kept]:
+    z, (_, y, scale, _) = convolve_forward(layers[0]["w"], layers[0]["b"], obs)
+    return z, (y, scale)
+
+
+@encoder_gradient.register
+def _(network: Fused, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array) -> list[Layer]:
+    dw, db, _ = convolve_backward((obs, *kept, layers[0]["w"]), dz)
+    return [{"w": dw, "b": db}]
+
+
+@imagined.register
+def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> tuple[jax.Array, Kept]:
+    (w1, b1), (w2, b2) = ((layer["w"], layer["b"]) for layer in layers)
+    latents, (_, _, *kept) = unroll_forward(z, w1, biases(b1, w1, actions), w2, b2)
+    return latents, tuple(kept)
+
+
+@dynamics_gradient.register
+def _(
+    network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array, kept: Kept, d: jax.Array
+) -> tuple[list[Layer], jax.Array]:
+    (w1, b1), w2 = (layers[0]["w"], layers[0]["b"]), layers[1]["w"]
+    dz, dw1, d_biases, dw2, db2 = unroll_backward((w1, w2, *kept), d)
+    db1, through_actions = jax.vjp(lambda b, w: biases(b, w, actions), b1, w1)[1](d_biases)
+    return [{"w": dw1 + through_actions, "b": db1}, {"w": dw2, "b": db2}], dz
 
 
 def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...], streams: int) -> Any:

@@ -102,19 +102,18 @@ def no_taps(w: jax.Array, rows: int) -> Taps:
 
 
 @jax.custom_vjp
-def tapped_times(x: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None) -> jax.Array:
-    """x @ w for a matrix of few rows. The weights take no gradient: theirs is in the taps. Where x @ w is known, it is
-    only differentiated."""
-    return few_times(x, w) if known is None else known
+def tapped_times(x: jax.Array, w: jax.Array, taps: Taps) -> jax.Array:
+    """x @ w for a matrix of few rows. The weights take no gradient: theirs is in the taps."""
+    return few_times(x, w)
 
 
-def _tapped_forward(x: jax.Array, w: jax.Array, taps: Taps, known: jax.Array | None) -> tuple[jax.Array, Any]:
-    return tapped_times(x, w, taps, known), (x, w)
+def _tapped_forward(x: jax.Array, w: jax.Array, taps: Taps) -> tuple[jax.Array, Any]:
+    return tapped_times(x, w, taps), (x, w)
 
 
 def _tapped_backward(kept: Any, d: jax.Array) -> Any:
     x, w = kept
-    return times_turned(d, w), jnp.zeros_like(w), Taps(x, d), None
+    return times_turned(d, w), jnp.zeros_like(w), Taps(x, d)
 
 
 tapped_times.defvjp(_tapped_forward, _tapped_backward)

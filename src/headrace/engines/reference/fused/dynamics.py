@@ -208,10 +208,10 @@ def _weight_gradient_kernel(
 @jax.custom_vjp
 def _unrolled(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> jax.Array:
     """The latents after each of a row of actions, which `b1` holds as biases; of `w1` no more is read than z's part."""
-    return _unroll_forward(z, w1, b1, w2, b2)[0]
+    return unroll_forward(z, w1, b1, w2, b2)[0]
 
 
-def _unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> tuple[jax.Array, Any]:
+def unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> tuple[jax.Array, Any]:
     latents, horizon = Latents(*z.shape), b1.shape[0]
     room = (TAPS * z.size,)
     zs, mids, scales, *_ = call(
@@ -222,7 +222,7 @@ def _unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b
     return zs[z.size :].reshape(horizon, *z.shape), (w1, w2, zs, mids, scales)
 
 
-def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
+def unroll_backward(kept: Any, d_out: jax.Array) -> Any:
     w1, w2, zs, mids, scales = kept
     latents, horizon = Latents(*d_out.shape[1:]), d_out.shape[0]
     many, room, channels = (horizon * latents.size,), (TAPS * latents.size,), latents.channels
@@ -241,14 +241,17 @@ def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
     return dz.reshape(d_out.shape[1:]), dw1, db1.reshape(horizon, channels), dw2.reshape(w2.shape), db2
 
 
-_unrolled.defvjp(_unroll_forward, _unroll_backward)
+_unrolled.defvjp(unroll_forward, unroll_backward)
 
 
 def unrolled(layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array:
-    """What the dynamics imagine after each action, one-hot, beginning at `z`.
-
-    The planes of an action are constant, and mirroring leaves them so: what they add is the same at every position.
-    """
+    """What the dynamics imagine after each action, one-hot, beginning at `z`."""
     w1, w2 = layers[0]["w"], layers[1]["w"]
-    b1 = layers[0]["b"] + product(actions, jnp.sum(w1[:, :, z.shape[-1] :, :], axis=(0, 1)))
-    return _unrolled(z, w1, b1, w2, layers[1]["b"])
+    return _unrolled(z, w1, biases(layers[0]["b"], w1, actions), w2, layers[1]["b"])
+
+
+def biases(b1: jax.Array, w1: jax.Array, actions: jax.Array) -> jax.Array:
+    """Of the first layer, with what each action adds: its planes are constant, and mirroring leaves them so, hence it is
+    the same at every position."""
+    planes = w1[:, :, w1.shape[2] - actions.shape[1] :, :]
+    return b1 + product(actions, jnp.sum(planes, axis=(0, 1)))

@@ -109,10 +109,10 @@ def _windows_of(image_shape: tuple[int, ...]) -> Windows:
 @jax.custom_vjp
 def convolved(w: jax.Array, b: jax.Array, image: jax.Array) -> jax.Array:
     """LeakyReLU(LayerNorm(conv(image))) of a 3x3 VALID convolution. The image takes no gradient."""
-    return _convolve_forward(w, b, image)[0]
+    return convolve_forward(w, b, image)[0]
 
 
-def _convolve_forward(w: jax.Array, b: jax.Array, image: jax.Array) -> tuple[jax.Array, Any]:
+def convolve_forward(w: jax.Array, b: jax.Array, image: jax.Array) -> tuple[jax.Array, Any]:
     shape, outputs = _windows_of(image.shape), b.shape[0]
     y, scale = call(
         functools.partial(_convolve_kernel, shape), [(shape.positions * outputs,), (1,)], image.ravel(), w.ravel(), b
@@ -120,7 +120,7 @@ def _convolve_forward(w: jax.Array, b: jax.Array, image: jax.Array) -> tuple[jax
     return y.reshape(shape.rows, shape.columns, outputs), (image, y, scale, w)
 
 
-def _convolve_backward(kept: Any, dy: jax.Array) -> Any:
+def convolve_backward(kept: Any, dy: jax.Array) -> Any:
     image, y, scale, w = kept
     dw, db = call(
         functools.partial(_convolve_gradient_kernel, _windows_of(image.shape)),
@@ -129,4 +129,4 @@ def _convolve_backward(kept: Any, dy: jax.Array) -> Any:
     return dw.reshape(w.shape), db, jnp.zeros_like(image)
 
 
-convolved.defvjp(_convolve_forward, _convolve_backward)
+convolved.defvjp(convolve_forward, convolve_backward)

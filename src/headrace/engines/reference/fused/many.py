@@ -57,13 +57,10 @@ def _(network: ForMany, layers: list[Layer], z: jax.Array, actions: jax.Array) -
 
 @dense_in.register
 def _(network: ForMany, layer: Layer, x: jax.Array) -> jax.Array:
-    if "taps" not in layer and "known" in layer:
-        return layer["known"] + layer["b"]
     if "taps" not in layer:
         return dense_in(network.network, {**layer, "w": now(layer["w"])}, x)
     rows = x if x.ndim == 2 else x[None, :]
-    known = layer["known"][None, :] if "known" in layer else None
-    y = tapped_times(rows, layer["w"], layer["taps"], known)
+    y = tapped_times(rows, layer["w"], layer["taps"])
     return (y if x.ndim == 2 else y[0]) + layer["b"]
 
 

@@ -1,0 +1,40 @@
+"""Encoder and dynamics in two halves: forwards at one time, back at another, with what was kept in between.
+
+Where a network says nothing else, nothing is kept, and what is needed is computed once more on the way back.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import jax
+
+from headrace.engines.reference.networks import Layer, encode, unroll
+
+Kept = tuple[jax.Array, ...]
+
+
+@singledispatch
+def encoded(network: Any, layers: list[Layer], obs: jax.Array) -> tuple[jax.Array, Kept]:
+    """The latent of an observation."""
+    return encode(network, layers, obs), ()
+
+
+@singledispatch
+def encoder_gradient(network: Any, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array) -> list[Layer]:
+    return jax.vjp(lambda layers: encode(network, layers, obs), layers)[1](dz)[0]
+
+
+@singledispatch
+def imagined(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) -> tuple[jax.Array, Kept]:
+    """The latents that follow z under each action of the row in turn, one-hot."""
+    return unroll(network, layers, z, actions), ()
+
+
+@singledispatch
+def dynamics_gradient(
+    network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array, kept: Kept, d: jax.Array
+) -> tuple[list[Layer], jax.Array]:
+    """Of the layers, and of z."""
+    return jax.vjp(lambda layers, z: unroll(network, layers, z, actions), layers, z)[1](d)
