@@ -28,6 +28,7 @@ class Wanted(NamedTuple):
     rows: Sequence[Pair] = ()  # a vector x and a formula w: x @ w
     columns: Sequence[Pair] = ()  # a formula w and a vector d: w @ d
     after: Sequence[Any] = ()  # arrays that are not read, but have to be there before it begins
+    beside: bool = False  # whether others are to find room beside it
 
 
 class Made(NamedTuple):
@@ -91,9 +92,9 @@ class Whole(Later):
 class OuterSum(Later):
     """The sum of outer products of rows: what the gradient of a dense layer's weights is."""
 
-    def __init__(self, x: jax.Array, d: jax.Array, passed: Pass) -> None:
+    def __init__(self, x: jax.Array, d: jax.Array, passed: Pass, after: Sequence[jax.Array] = ()) -> None:
         super().__init__((x.shape[1], d.shape[1]), passed)
-        self.x, self.d = x, d
+        self.x, self.d, self.after = x, d, after
 
     def value(self, read: Callable[[Any], Value]) -> Value:
         return read(self)
@@ -151,6 +152,9 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
     return functools.reduce(jnp.add, (x[k][:, None] * d[k][None, :] for k in range(x.shape[0])))
 
 
+ORDERED = False
+
+
 def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
@@ -164,12 +168,13 @@ def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = Non
     arrays: dict[int, jax.Array] = {}
     rows: dict[str, jax.Array] = {}
     before: list[jax.Array] = []
-    for together in sorted(_connected([*late.values(), *watched.values()]), key=len, reverse=True):
+    groups = sorted(_connected([*late.values(), *watched.values()]), key=len, reverse=True)
+    for together in groups:
         outputs = [x for x in together if id(x) in late]
         squares = [x for x in together if id(x) in watched]
         through = {name: pair for name, pair in vectors.items() if any(pair[1] is x for x in outputs)}
-        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], list(through.values()), after=before))
-        before = made.rows
+        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], list(through.values()), after=before, beside=together is not groups[0]))
+        before = made.rows if ORDERED else []
         arrays |= {id(x): array for x, array in zip(outputs, made.outputs, strict=True)}
         rows |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):
@@ -205,7 +210,9 @@ def inner_products(pairs: list[Pair]) -> list[jax.Array]:
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]
         like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
-        made = like.passed(Wanted(sums=[(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]))
+        sums = [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]
+        after = [x for pair in sums for part in pair if isinstance(part, OuterSum) for x in part.after]
+        made = like.passed(Wanted(sums=sums, after=after))
         found |= dict(zip(together, made.sums, strict=True))
     return [found[i] for i in range(len(pairs))]
 

@@ -11,6 +11,7 @@ All images are flat inside: element (row, column, channel) is at (row * columns 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +55,10 @@ def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> 
 
 
 @encoded.register
-def _(network: Fused, layers: list[Layer], obs: jax.Array) -> tuple[jax.Array, Kept]:
-    z, (_, y, scale, _) = convolve_forward(layers[0]["w"], layers[0]["b"], obs)
+def _(
+    network: Fused, layers: list[Layer], obs: jax.Array, after: Sequence[jax.Array] = ()
+) -> tuple[jax.Array, Kept]:
+    z, (_, y, scale, _) = convolve_forward(layers[0]["w"], layers[0]["b"], obs, after)
     return z, (y, scale)
 
 

@@ -30,6 +30,7 @@ from headrace.engines.reference.fused.programs import (
 )
 from headrace.engines.reference.networks import Layer, product
 
+TAPS_AT_ONCE, WARPS = 1, 1
 FOURS = Taps(0, 4), Taps(4, 4), Taps(8, 1)  # a product's sides must be powers of two, and its factors find room
 
 
@@ -181,22 +182,24 @@ def _unroll_gradient_kernel(
 def _weight_gradient_kernel(
     latents: Latents, horizon: int, zs: Any, mids: Any, d_mids: Any, d_zs: Any, dw1: Any, dw2: Any, db1: Any, db2: Any
 ) -> None:
-    """One tap of both layers: inputs times gradients, added up over positions and steps. The first has the biases."""
-    size, channels, tap = latents.size, latents.channels, pl.program_id(0)
-    source = latents.sources(tap, 1) * channels + count(channels, 0)  # (channels, positions)
+    """Some taps of both layers: inputs times gradients, added up over positions and steps. The first has the biases."""
+    size, channels, first = latents.size, latents.channels, pl.program_id(0) * TAPS_AT_ONCE
+    taps = [first + i for i in range(TAPS_AT_ONCE)]
+    sources = [latents.sources(tap, 1) * channels + count(channels, 0) for tap in taps]  # (channels, positions)
 
-    def add(k: Any, totals: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        at = k * size + latents.tile
-        first = dot(load(zs, k * size + source), load(d_mids, at))
-        second = dot(load(mids, k * size + source), load(d_zs, at))
-        return totals[0] + first, totals[1] + second
+    def add(k: Any, totals: list[list[jax.Array]]) -> list[list[jax.Array]]:
+        at, found = k * size + latents.tile, []
+        for images, ds, sums in zip((zs, mids), (d_mids, d_zs), totals, strict=True):
+            d = load(ds, at)
+            found.append([s + dot(load(images, k * size + at), d) for s, at in zip(sums, sources, strict=True)])
+        return found
 
-    nothing = jnp.zeros((channels, channels), jnp.float32)
-    at = tap * channels * channels + tile_of(channels, channels)
-    for ref, total in zip((dw1, dw2), jax.lax.fori_loop(0, horizon, add, (nothing, nothing)), strict=True):
-        plt.store(ref.at[at], total)
+    nothing = [[jnp.zeros((channels, channels), jnp.float32)] * TAPS_AT_ONCE] * 2
+    for ref, sums in zip((dw1, dw2), jax.lax.fori_loop(0, horizon, add, nothing), strict=True):
+        for tap, total in zip(taps, sums, strict=True):
+            plt.store(ref.at[tap * channels * channels + tile_of(channels, channels)], total)
 
-    @pl.when(tap == 0)
+    @pl.when(first == 0)
     def _() -> None:
         channel = jax.lax.iota(jnp.int32, channels)
         for k in range(horizon):
@@ -234,7 +237,7 @@ def unroll_backward(kept: Any, d_out: jax.Array) -> Any:
         functools.partial(_weight_gradient_kernel, latents, horizon),
         [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
         zs, mids, d_mids, d_zs,
-        programs=TAPS, warps=1,
+        programs=TAPS // TAPS_AT_ONCE, warps=WARPS,
     )  # fmt: skip
     unread = w1.shape[2] - channels
     dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))

@@ -5,6 +5,7 @@ Where a network says nothing else, nothing is kept, and what is needed is comput
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -16,8 +17,10 @@ Kept = tuple[jax.Array, ...]
 
 
 @singledispatch
-def encoded(network: Any, layers: list[Layer], obs: jax.Array) -> tuple[jax.Array, Kept]:
-    """The latent of an observation."""
+def encoded(
+    network: Any, layers: list[Layer], obs: jax.Array, after: Sequence[jax.Array] = ()
+) -> tuple[jax.Array, Kept]:
+    """The latent of an observation, made once all in `after` is there, if the network cares when."""
     return encode(network, layers, obs), ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -112,11 +113,16 @@ def convolved(w: jax.Array, b: jax.Array, image: jax.Array) -> jax.Array:
     return convolve_forward(w, b, image)[0]
 
 
-def convolve_forward(w: jax.Array, b: jax.Array, image: jax.Array) -> tuple[jax.Array, Any]:
+def convolve_forward(
+    w: jax.Array, b: jax.Array, image: jax.Array, after: Sequence[jax.Array] = ()
+) -> tuple[jax.Array, Any]:
+    """Once all in `after` is there, which is not read."""
     shape, outputs = _windows_of(image.shape), b.shape[0]
-    y, scale = call(
-        functools.partial(_convolve_kernel, shape), [(shape.positions * outputs,), (1,)], image.ravel(), w.ravel(), b
-    )
+
+    def kernel(x: Any, w: Any, b: Any, *refs: Any) -> None:
+        _convolve_kernel(shape, x, w, b, *refs[len(after) :])
+
+    y, scale = call(kernel, [(shape.positions * outputs,), (1,)], image.ravel(), w.ravel(), b, *after)
     return y.reshape(shape.rows, shape.columns, outputs), (image, y, scale, w)
 
 

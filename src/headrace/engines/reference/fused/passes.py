@@ -117,7 +117,7 @@ def passed(wanted: Wanted) -> Made:
     """Everything that is wanted, each matrix being read once."""
     plan = _plan(wanted)
     rows, columns = plan.shape
-    tall = math.gcd(rows, ROWS_BESIDE if wanted.after else ROWS)
+    tall = math.gcd(rows, ROWS_BESIDE if wanted.beside else ROWS)
     programs, n_sums = rows // tall, len(wanted.sums)
     outers = plan.outers.values()
     made = call(

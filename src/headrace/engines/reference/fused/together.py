@@ -21,7 +21,7 @@ from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, enc
 from headrace.engines.reference.fused.many import ForMany
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import OuterSum, now
-from headrace.engines.reference.networks import Layout, Modules, q_of
+from headrace.engines.reference.networks import Layout, Modules, apart, q_of
 from headrace.engines.reference.objectives import guessing_loss, rows_of
 from headrace.engines.reference.td import best, value_modules
 from headrace.engines.reference.transition import Transition
@@ -72,6 +72,7 @@ def _(
     if "projection" not in projected:
         return ()
     net, params = network.network, state.params
+    obs, action, draws, projected = apart(network, (obs, action, draws, projected))
     q = _valued(net, layout, value_modules(params), obs, action, projected["projection"])
     h: Any = ()
     if "h_projection" in projected:
@@ -108,9 +109,10 @@ def _imagine(
     window, encoder = state.aux.window, state.params["encoder"]
     images = _viewed(agent, _with(window.observations, obs), view, slice(-1))
     actions = jax.nn.one_hot(_with(window.actions, action), layout.n_actions)
-    first = Sight(images[0], *encoded(net, encoder, images[0]))
+    after = [action.reshape(1)] if LATE else []
+    first = Sight(images[0], *encoded(net, encoder, images[0], after))
     latents, kept = imagined(net, state.params["dynamics"], first.z, actions)
-    truths = jax.vmap(lambda image: encoded(net, encoder, image)[0])(images[1:])
+    truths = jax.vmap(lambda image: encoded(net, encoder, image, after)[0])(images[1:])
     return Imagined(first, actions, latents, kept, rows_of(truths))
 
 
@@ -225,7 +227,9 @@ def _backwards(returning: dict[str, Returning], w: jax.Array) -> Found:
     found = {}
     for (name, r), dx in zip(returning.items(), _cut(times_turned(jnp.concatenate(parts), w), parts), strict=True):
         projection = {"w": (r.rows, r.slopes), "b": jnp.sum(r.slopes, axis=0)}
-        found[name] = _as_formula(r.value, {**r.back(dx), "projection": [projection], **r.behind})
+        made = r.back(dx)
+        after = [made["encoder"][0]["w"]] if AFTER and "dynamics" in made else []
+        found[name] = _as_formula(r.value, {**made, "projection": [projection], **r.behind}, after)
     return found
 
 
@@ -238,6 +242,10 @@ def _cut(rows: jax.Array, parts: list[jax.Array]) -> list[jax.Array]:
     return found
 
 
-def _as_formula(value: jax.Array, gradient: Modules) -> tuple[jax.Array, Modules]:
+AFTER = False
+LATE = True
+
+
+def _as_formula(value: jax.Array, gradient: Modules, after: Any = ()) -> tuple[jax.Array, Modules]:
     layer = gradient["projection"][0]
-    return value, {**gradient, "projection": [{**layer, "w": OuterSum(*layer["w"], passed)}]}
+    return value, {**gradient, "projection": [{**layer, "w": OuterSum(*layer["w"], passed, after)}]}
