@@ -22,7 +22,9 @@ from headrace.engines.reference.fused import (
     unrolled,
     vector_times,
 )
-from headrace.engines.reference.networks import Layer, activate, convolve, product, unroll
+from headrace.engines.reference.fused.dense import times_turned
+from headrace.engines.reference.fused.halves import dynamics_gradient, encoded, encoder_gradient, imagined
+from headrace.engines.reference.networks import Layer, activate, convolve, encode, product, unroll
 from headrace.envs.registry import environment
 
 STREAMS, ACTIONS = 2, 3
@@ -51,8 +53,7 @@ def assert_alike(fast: Callable[..., jax.Array], plain: Callable[..., jax.Array]
         (_, found), gradients = jax.value_and_grad(weighted, every, has_aux=True)(*arguments)
         return found, gradients
 
-    for mine, theirs in zip(jax.tree.leaves(evaluated(fast)), jax.tree.leaves(evaluated(plain)), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=0, atol=3e-6 * float(jnp.abs(theirs).max()))
+    assert_near(evaluated(fast), evaluated(plain))
 
 
 def test_a_layer_is_a_convolution_with_layer_norm_and_leaky_relu() -> None:
@@ -86,6 +87,53 @@ def test_a_dense_layer_on_rows_and_on_a_vector() -> None:
     assert_alike(rows_times, product, normal(9, 5, 256), w)
     assert_alike(rows_times, product, normal(9, 10, 256), w)
     assert_alike(vector_times, product, normal(10, 256), w)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("rows", [1, 7])
+def test_rows_come_back_through_a_dense_layer(rows: int, beside: bool) -> None:
+    d, w, waited_for = normal(11, rows, 64), normal(12, 256, 64), jnp.zeros((STREAMS, 3))
+    found = jax.vmap(lambda d, w, x: times_turned(d, w, [x], beside))(d, w, waited_for)
+    np.testing.assert_allclose(found, jnp.einsum("sko,sio->ski", d, w), rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("network", [Fused(Conv()), Conv()])
+def test_an_encoder_in_two_halves_has_the_gradient_of_the_whole(network: Any) -> None:
+    """The kernels keep what they need; where nothing is kept, it is computed once more."""
+    w, b, image, dz = 0.2 * normal(1, 3, 3, 10, 16), 0.1 * normal(2, 16), normal(0, 10, 10, 10), normal(3, 8, 8, 16)
+
+    def halves(w: jax.Array, b: jax.Array, image: jax.Array, dz: jax.Array) -> Any:
+        encoder = [{"w": w, "b": b}]
+        z, kept = encoded(network, encoder, image, [jnp.zeros(3)])
+        return z, encoder_gradient(network, encoder, image, kept, dz)
+
+    def whole(w: jax.Array, b: jax.Array, image: jax.Array, dz: jax.Array) -> Any:
+        z, back = jax.vjp(lambda encoder: encode(Conv(), encoder, image), [{"w": w, "b": b}])
+        return z, back(dz)[0]
+
+    assert_near(jax.vmap(halves)(w, b, image, dz), jax.vmap(whole)(w, b, image, dz))
+
+
+@pytest.mark.parametrize("network", [Fused(Conv()), Conv()])
+def test_dynamics_in_two_halves_have_the_gradient_of_the_whole(network: Any) -> None:
+    actions = jax.nn.one_hot(jnp.array([[0, 2], [1, 1]]), ACTIONS)
+
+    def halves(layers: list[Layer], z: jax.Array, actions: jax.Array, d: jax.Array) -> Any:
+        latents, kept = imagined(network, layers, z, actions)
+        dz, of_layers = dynamics_gradient(network, layers, z, actions, kept, d)
+        return latents, dz, of_layers(jnp.zeros(3))
+
+    def whole(layers: list[Layer], z: jax.Array, actions: jax.Array, d: jax.Array) -> Any:
+        latents, back = jax.vjp(lambda layers, z: unroll(Conv(), layers, z, actions), layers, z)
+        return latents, *reversed(back(d))
+
+    given = layers(), normal(7, 4, 8, 16), actions, normal(13, 2, 4, 8, 16)
+    assert_near(jax.vmap(halves)(*given), jax.vmap(whole)(*given))
+
+
+def assert_near(got: Any, wanted: Any) -> None:
+    for mine, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=3e-6 * float(jnp.abs(theirs).max()))
 
 
 @pytest.mark.long

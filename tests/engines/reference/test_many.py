@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, Copy, Mlp, Replay, agent_named
+from headrace.agents import ABLATIONS, VARIANTS, Copy, Mlp, Replay, agent_named, tweak
 from headrace.engines.reference.agent import (
     Draws,
     Learnt,
@@ -26,7 +26,7 @@ from headrace.engines.reference.agent import (
 from headrace.engines.reference.fused import ForMany, dense, many, programs
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import Made, OuterSum, Wanted, Whole, chosen, inner_products, now, settled
-from headrace.engines.reference.networks import Layout, activate, layout_of
+from headrace.engines.reference.networks import Layout, Seen, Sight, activate, layout_of
 from headrace.engines.reference.networks import dense as dense_of
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import dot, dots, norm1, without
@@ -38,6 +38,7 @@ NO_DRAWS = Draws(explore=jnp.float32(1), action=jnp.float32(0), replay=jnp.float
 DQN, QRC = agent_named("dqn"), agent_named("qrc")
 OTHERWISE = {
     "dqn+replay": replace(DQN, td=replace(DQN.td, memory=Replay(4))),
+    "qrc+spr+one": tweak(agent_named("qrc+spr+orth"), "aux.objective.horizon=1"),  # no truth is known beforehand
     "qrc+copy": replace(QRC, td=replace(QRC.td, target=Copy(2))),  # s' goes through other weights than s
 }
 
@@ -46,7 +47,7 @@ OTHERWISE = {
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(programs, "INTERPRET", True)
     monkeypatch.setattr(many, "LARGE", 512)
-    for name in ("ONE", "FEW", "MORE"):
+    for name in ("ONE", "FEW", "MORE", "BACK_ONE", "BACK_FEW"):
         monkeypatch.setattr(dense, name, dense.Piece(16, 16))
     yield
     jax.clear_caches()
@@ -147,10 +148,10 @@ def after_some_steps(name: str, network: Any) -> Any:
     return state, told
 
 
-@pytest.mark.parametrize("name", ["dqn", "dqn+replay", "strq+spr+orth2", "qrc+copy", "qrc+spr+orth"])
+@pytest.mark.parametrize("name", ["dqn", "dqn+replay", "strq+spr+orth2", "qrc+copy", "qrc+spr+one", "qrc+spr+orth"])
 def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -> None:
     """A step that is told what the projections make of its observation, against one that is not."""
-    agent = small(OTHERWISE[name] if name in OTHERWISE else agent_named(name), NETWORK)
+    agent = replace(OTHERWISE[name], network=NETWORK) if name in OTHERWISE else small(agent_named(name), NETWORK)
     layout = replace(layout_of(agent, (3,), N_ACTIONS), network=ForMany(NETWORK))
     state = jax.vmap(lambda key: init_agent(agent, layout, key))(jax.random.split(jax.random.key(1), STREAMS))
     step = compiled(
@@ -159,7 +160,7 @@ def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -
     choose = compiled(jax.vmap(lambda p, obs, known: act(layout, p, obs, jnp.float32(0), NO_DRAWS, known)))
     prepare = compiled(
         jax.vmap(lambda s, t, key, known: found_before(
-            layout.network, agent, layout, s, t.obs, t.action, draw_step(agent, key), known
+            layout.network, agent, layout, s, t.obs, t.action, draw_step(agent, key), known, ()
         ))
     )  # fmt: skip
     transitions = experience(layout)
@@ -183,7 +184,8 @@ def test_what_is_known_of_an_observation_is_used() -> None:
     first = jax.tree.map(lambda x: x[0], experience(layout)[0])
     draws = draw_step(agent, jax.random.key(2))
     known = {name: jnp.arange(16.0) for name in ("projection", "h_projection")}
-    before = found_before(layout.network, agent, layout, state, first.obs, first.action, draws, known)
+    seen = {name: Seen(row, Sight(jnp.ones(32))) for name, row in known.items()}
+    before = found_before(layout.network, agent, layout, state, first.obs, first.action, draws, seen, ())
     _, learnt = learn(agent, layout, state, first._replace(before=before), draws)
     _, plainly_learnt = learn(agent, layout, state, first, draws)
     assert learnt.always["q"] != plainly_learnt.always["q"]

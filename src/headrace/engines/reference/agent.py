@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -13,14 +14,23 @@ from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, foll
 from headrace.engines.reference.filters import filter_gradient, init_filter
 from headrace.engines.reference.later import Wanted, settled
 from headrace.engines.reference.merging import init_merge, merge_updates
-from headrace.engines.reference.networks import Layout, Modules, deferred, init_params, q_of, q_values, seen_ahead
+from headrace.engines.reference.networks import (
+    Layout,
+    Modules,
+    Seen,
+    deferred,
+    init_params,
+    q_of,
+    q_values,
+    seen_ahead,
+)
 from headrace.engines.reference.objectives import learnt_modules
 from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, add
 from headrace.engines.reference.windows import emptied
 
-Projected = dict[str, jax.Array]  # by a projection's name, what it makes of one observation
+Projected = dict[str, Seen]  # by a projection's name, what it makes of one observation
 
 
 class AgentState(NamedTuple):
@@ -104,7 +114,7 @@ def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: 
 def _q(layout: Layout, params: Modules, obs: jax.Array, projected: Any) -> jax.Array:
     if "projection" not in projected:
         return q_values(layout, params, obs)
-    return q_of(layout, params["head"][0], projected["projection"] + params["projection"][0]["b"])
+    return q_of(layout, params["head"][0], projected["projection"].row + params["projection"][0]["b"])
 
 
 def broken_off(state: AgentState) -> AgentState:
@@ -116,10 +126,11 @@ def broken_off(state: AgentState) -> AgentState:
 @singledispatch
 def found_before(
     network: Any, agent: Agent, layout: Layout, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
-    projected: Projected,
+    projected: Projected, after: Sequence[jax.Array],
 ) -> Tree:  # fmt: skip
-    """What a network computes of a transition before the environment answers, for `found_together`: nothing, unless it
-    says so. `projected` is what the projections make of `obs`, as far as they have said."""
+    """What a network computes of a transition without what the environment answers, for `found_together`: nothing,
+    unless it says so. `projected` is what the projections make of `obs`, as far as they have said. What takes long is
+    not begun before all in `after` is there."""
     return ()
 
 
@@ -162,11 +173,14 @@ def learn_and_look(
         step=step,
     )
     seen = seen_ahead(layout.network, params, ahead)
-    after, projected = settled(after, watching=(td.updates, aux.updates), vectors=seen)
+    vectors = {name: (sight.z.reshape(-1), w) for name, (sight, w) in seen.items()}
+    after, rows = settled(after, watching=(td.updates, aux.updates), vectors=vectors)
+    projected = {name: Seen(rows[name], sight) for name, (sight, _) in seen.items()}
     return after, Learnt(td.metrics(), aux.active, aux_metrics(agent.aux, aux, td_updates)), projected
 
 
 def look(layout: Layout, params: Modules, obs: jax.Array) -> Projected:
     """The same of parameters that have not just moved."""
     seen = seen_ahead(layout.network, deferred(layout.network, params), obs)
-    return {name: w.passed(Wanted(rows=[(x, w)])).rows[0] for name, (x, w) in seen.items()}
+    rows = {name: w.passed(Wanted(rows=[(sight.z.reshape(-1), w)])).rows[0] for name, (sight, w) in seen.items()}
+    return {name: Seen(rows[name], sight) for name, (sight, _) in seen.items()}

@@ -125,9 +125,7 @@ def _(
             return aux_loss(objective, layout, modules, target, sight, views(draws))
 
         rows = rows_projected(objective)
-        loss, gradients = found(
-            transition, "aux", lambda: value_and_gradient(layout.network, loss_of, modules, rows)
-        )
+        loss, gradients = found(transition, "aux", lambda: value_and_gradient(layout.network, loss_of, modules, rows))
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history
 

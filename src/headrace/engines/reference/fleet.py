@@ -187,16 +187,18 @@ class Fleet:
             (_, env_states, timestep), state, before, log = carry
             state, finished, projected = learn(settings, self.layout, state, timestep, before)
             state = choose(settings, self.layout, state, projected)
-            before = prepare(settings, self.layout, state, projected)
             log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
-            return (env_states, *led_to(env_states, state)), state, before, log
+            following, timestep = led_to(env_states, state)
+            before = prepare(settings, self.layout, state, projected, [timestep.reward])
+            return (env_states, following, timestep), state, before, log
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
         projected = jax.vmap(looked)(self.layout, state)
         state = choose(settings, self.layout, state, projected)
-        before = prepare(settings, self.layout, state, projected)
-        begun = (env_states, *led_to(env_states, state)), state, before, log
+        following, timestep = led_to(env_states, state)
+        before = prepare(settings, self.layout, state, projected, [timestep.reward])
+        begun = (env_states, following, timestep), state, before, log
         (env_states, _, _), state, _, log = jax.lax.fori_loop(0, n, one, begun)
         return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
 

@@ -26,7 +26,6 @@ class Wanted(NamedTuple):
     outputs: Sequence[Any] = ()  # arrays
     sums: Sequence[Pair] = ()  # the inner product of two formulas
     rows: Sequence[Pair] = ()  # a vector x and a formula w: x @ w
-    columns: Sequence[Pair] = ()  # a formula w and a vector d: w @ d
     after: Sequence[Any] = ()  # arrays that are not read, but have to be there before it begins
     beside: bool = False  # whether others are to find room beside it
 
@@ -35,7 +34,6 @@ class Made(NamedTuple):
     outputs: list[jax.Array]
     sums: list[jax.Array]
     rows: list[jax.Array]
-    columns: list[jax.Array]
 
 
 Pass = Callable[[Wanted], Made]
@@ -92,9 +90,9 @@ class Whole(Later):
 class OuterSum(Later):
     """The sum of outer products of rows: what the gradient of a dense layer's weights is."""
 
-    def __init__(self, x: jax.Array, d: jax.Array, passed: Pass, after: Sequence[jax.Array] = ()) -> None:
+    def __init__(self, x: jax.Array, d: jax.Array, passed: Pass) -> None:
         super().__init__((x.shape[1], d.shape[1]), passed)
-        self.x, self.d, self.after = x, d, after
+        self.x, self.d = x, d
 
     def value(self, read: Callable[[Any], Value]) -> Value:
         return read(self)
@@ -152,9 +150,6 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
     return functools.reduce(jnp.add, (x[k][:, None] * d[k][None, :] for k in range(x.shape[0])))
 
 
-ORDERED = False
-
-
 def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
@@ -173,8 +168,16 @@ def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = Non
         outputs = [x for x in together if id(x) in late]
         squares = [x for x in together if id(x) in watched]
         through = {name: pair for name, pair in vectors.items() if any(pair[1] is x for x in outputs)}
-        made = together[0].passed(Wanted(outputs, [(x, x) for x in squares], list(through.values()), after=before, beside=together is not groups[0]))
-        before = made.rows if ORDERED else []
+        made = together[0].passed(
+            Wanted(
+                outputs,
+                [(x, x) for x in squares],
+                list(through.values()),
+                after=before,
+                beside=together is not groups[0],
+            )
+        )
+        before = made.rows
         arrays |= {id(x): array for x, array in zip(outputs, made.outputs, strict=True)}
         rows |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):
@@ -210,9 +213,7 @@ def inner_products(pairs: list[Pair]) -> list[jax.Array]:
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]
         like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
-        sums = [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]
-        after = [x for pair in sums for part in pair if isinstance(part, OuterSum) for x in part.after]
-        made = like.passed(Wanted(sums=sums, after=after))
+        made = like.passed(Wanted(sums=[(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]))
         found |= dict(zip(together, made.sums, strict=True))
     return [found[i] for i in range(len(pairs))]
 

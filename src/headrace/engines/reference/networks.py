@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -125,9 +125,23 @@ def deferred(network: Any, state: Tree) -> Tree:
     return state
 
 
+class Sight(NamedTuple):
+    """The latent of an observation, and what its gradient will need."""
+
+    z: jax.Array
+    kept: tuple[jax.Array, ...] = ()
+
+
+class Seen(NamedTuple):
+    """The same, and what a projection makes of it."""
+
+    row: jax.Array
+    sight: Sight
+
+
 @singledispatch
-def seen_ahead(network: Any, params: Modules, obs: jax.Array) -> dict[str, tuple[jax.Array, Any]]:
-    """By a projection's name, what `obs` sends through it and its weights: where the pass that moves the weights is to
+def seen_ahead(network: Any, params: Modules, obs: jax.Array) -> dict[str, tuple[Sight, Any]]:
+    """By a projection's name, what it is sent of `obs`, and its weights: where the pass that moves the weights is to
     make their product, so that the next choice need not go through them again. Nowhere, unless a network says so."""
     return {}
 

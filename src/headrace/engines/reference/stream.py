@@ -6,6 +6,7 @@ state. Everything random follows from the stream's seed and the number of the st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -167,10 +168,14 @@ def looked(layout: Layout, state: StreamState) -> Projected:
     return look(layout, state.agent.params, state.obs)
 
 
-def computed_before(setting: Setting, layout: Layout, state: StreamState, projected: Projected) -> Any:
-    """What of learning from the next step can be computed while the environment takes it."""
-    action, draws = state.choice.action, _draws(setting, state.agent)
-    return found_before(layout.network, setting.agent, layout, state.agent, state.obs, action, draws, projected)
+def computed_before(
+    setting: Setting, layout: Layout, state: StreamState, projected: Projected, after: Sequence[jax.Array]
+) -> Any:
+    """What can be computed of the next step without what the environment answers; see `found_before`."""
+    draws = _draws(setting, state.agent)
+    return found_before(
+        layout.network, setting.agent, layout, state.agent, state.obs, state.choice.action, draws, projected, after
+    )
 
 
 def learnt_from(

@@ -11,7 +11,7 @@ All images are flat inside: element (row, column, channel) is at (row * columns 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import jax
 from headrace.agents import Conv
 from headrace.agents.network import latent_shape
 from headrace.engines.reference.fused.dense import ONE, rows_times, vector_times
-from headrace.engines.reference.fused.dynamics import biases, unroll_backward, unroll_forward, unrolled
+from headrace.engines.reference.fused.dynamics import biases, unroll_back, unroll_forward, unrolled
 from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, encoded, encoder_gradient, imagined
 from headrace.engines.reference.fused.layer import convolve_backward, convolve_forward, convolved
 from headrace.engines.reference.fused.many import MANY, ForMany
@@ -28,7 +28,16 @@ from headrace.engines.reference.fused.programs import power
 from headrace.engines.reference.fused.together import found_together
 from headrace.engines.reference.networks import Layer, dense_in, encode, unroll
 
-__all__ = ["ForMany", "Fused", "convolved", "found_together", "fused_where_it_fits", "rows_times", "unrolled", "vector_times"]
+__all__ = [
+    "ForMany",
+    "Fused",
+    "convolved",
+    "found_together",
+    "fused_where_it_fits",
+    "rows_times",
+    "unrolled",
+    "vector_times",
+]
 
 
 @dataclass(frozen=True)
@@ -55,9 +64,7 @@ def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> 
 
 
 @encoded.register
-def _(
-    network: Fused, layers: list[Layer], obs: jax.Array, after: Sequence[jax.Array] = ()
-) -> tuple[jax.Array, Kept]:
+def _(network: Fused, layers: list[Layer], obs: jax.Array, after: Sequence[jax.Array] = ()) -> tuple[jax.Array, Kept]:
     z, (_, y, scale, _) = convolve_forward(layers[0]["w"], layers[0]["b"], obs, after)
     return z, (y, scale)
 
@@ -78,11 +85,16 @@ def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> 
 @dynamics_gradient.register
 def _(
     network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array, kept: Kept, d: jax.Array
-) -> tuple[list[Layer], jax.Array]:
+) -> tuple[jax.Array, Callable[..., list[Layer]]]:
     (w1, b1), w2 = (layers[0]["w"], layers[0]["b"]), layers[1]["w"]
-    dz, dw1, d_biases, dw2, db2 = unroll_backward((w1, w2, *kept), d)
-    db1, through_actions = jax.vjp(lambda b, w: biases(b, w, actions), b1, w1)[1](d_biases)
-    return [{"w": dw1 + through_actions, "b": db1}, {"w": dw2, "b": db2}], dz
+    dz, weights = unroll_back((w1, w2, *kept), d)
+
+    def of_layers(*after: jax.Array) -> list[Layer]:
+        dw1, d_biases, dw2, db2 = weights(*after)
+        db1, through_actions = jax.vjp(lambda b, w: biases(b, w, actions), b1, w1)[1](d_biases)
+        return [{"w": dw1 + through_actions, "b": db1}, {"w": dw2, "b": db2}]
+
+    return dz, of_layers
 
 
 def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...], streams: int) -> Any:

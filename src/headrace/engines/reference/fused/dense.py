@@ -7,6 +7,8 @@ as large as the weights is written and read again.
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +29,8 @@ class Piece(NamedTuple):
 
 
 ONE, FEW, MORE = Piece(128, 32), Piece(64, 16), Piece(32, 32)  # of a vector, of a few rows, of twice as many
+BACK_ONE, BACK_FEW = Piece(64, 32), Piece(32, 32)  # the same on the way back
+ROWS_BESIDE = 512  # that a program goes through, where all are to have room at once, and small kernels beside them
 
 
 def _rows_kernel(rows: int, piece: Piece, x: Any, w: Any, y: Any) -> None:
@@ -119,6 +123,27 @@ def _tapped_backward(kept: Any, d: jax.Array) -> Any:
 tapped_times.defvjp(_tapped_forward, _tapped_backward)
 
 
-def times_turned(d: jax.Array, w: jax.Array) -> jax.Array:
-    """d @ w.T for a matrix of few rows."""
-    return product(d, w.T) if d.shape[0] > 1 else product(w, d[0])[None, :]
+def _turned_kernel(rows: int, piece: Piece, tall: int, d: Any, w: Any, dx: Any) -> None:
+    """Some inputs of every row, piece by piece."""
+    outputs = d.shape[0] // rows
+    inputs = w.shape[0] // outputs
+    for first in range(0, tall, piece.inputs):
+        start = pl.program_id(0) * tall + first
+        totals = [jnp.zeros(piece, jnp.float32)] * rows
+        for begin in range(0, outputs, piece.outputs):
+            column = begin + count(piece.outputs, 1)
+            tile = load(w, (start + count(piece.inputs, 0)) * outputs + column)
+            totals = [total + load(d, k * outputs + column) * tile for k, total in enumerate(totals)]
+        at = start + jax.lax.iota(jnp.int32, piece.inputs)
+        for k, total in enumerate(totals):
+            plt.store(dx.at[k * inputs + at], jnp.sum(total, axis=1))
+
+
+def times_turned(d: jax.Array, w: jax.Array, after: Sequence[jax.Array] = (), beside: bool = False) -> jax.Array:
+    """d @ w.T for a matrix of few rows, once all in `after` is there; `beside`: whether others are to find room."""
+    rows, inputs = d.shape[0], w.shape[0]
+    piece = BACK_ONE if rows == 1 else BACK_FEW
+    tall = math.gcd(inputs, ROWS_BESIDE) if beside else piece.inputs
+    kernel = functools.partial(_turned_kernel, rows, piece, tall)
+    (dx,) = call(kernel, [(rows * inputs,)], d.ravel(), w.ravel(), programs=inputs // tall, after=after)
+    return dx.reshape(rows, inputs)

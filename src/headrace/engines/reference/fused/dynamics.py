@@ -7,6 +7,7 @@ what is its own. Backward a position has more readers than taps, because beyond 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -30,7 +31,6 @@ from headrace.engines.reference.fused.programs import (
 )
 from headrace.engines.reference.networks import Layer, product
 
-TAPS_AT_ONCE, WARPS = 1, 1
 FOURS = Taps(0, 4), Taps(4, 4), Taps(8, 1)  # a product's sides must be powers of two, and its factors find room
 
 
@@ -95,9 +95,7 @@ def _store_products(latents: Latents, image: jax.Array, weights: list[jax.Array]
 def _gathered(latents: Latents, room: Any) -> jax.Array:
     """A convolution: at each tap, what each position reads there."""
     channel = count(latents.channels, 1)
-    return total_of(
-        load(room, (latents.sources(tap) * TAPS + tap) * latents.channels + channel) for tap in range(TAPS)
-    )
+    return total_of(load(room, (latents.sources(tap) * TAPS + tap) * latents.channels + channel) for tap in range(TAPS))
 
 
 def _gather_gradients(latents: Latents, room: Any) -> jax.Array:
@@ -182,24 +180,22 @@ def _unroll_gradient_kernel(
 def _weight_gradient_kernel(
     latents: Latents, horizon: int, zs: Any, mids: Any, d_mids: Any, d_zs: Any, dw1: Any, dw2: Any, db1: Any, db2: Any
 ) -> None:
-    """Some taps of both layers: inputs times gradients, added up over positions and steps. The first has the biases."""
-    size, channels, first = latents.size, latents.channels, pl.program_id(0) * TAPS_AT_ONCE
-    taps = [first + i for i in range(TAPS_AT_ONCE)]
-    sources = [latents.sources(tap, 1) * channels + count(channels, 0) for tap in taps]  # (channels, positions)
+    """One tap of both layers: inputs times gradients, added up over positions and steps. The first has the biases."""
+    size, channels, tap = latents.size, latents.channels, pl.program_id(0)
+    source = latents.sources(tap, 1) * channels + count(channels, 0)  # (channels, positions)
 
-    def add(k: Any, totals: list[list[jax.Array]]) -> list[list[jax.Array]]:
-        at, found = k * size + latents.tile, []
-        for images, ds, sums in zip((zs, mids), (d_mids, d_zs), totals, strict=True):
-            d = load(ds, at)
-            found.append([s + dot(load(images, k * size + at), d) for s, at in zip(sums, sources, strict=True)])
-        return found
+    def add(k: Any, totals: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        at = k * size + latents.tile
+        first = dot(load(zs, k * size + source), load(d_mids, at))
+        second = dot(load(mids, k * size + source), load(d_zs, at))
+        return totals[0] + first, totals[1] + second
 
-    nothing = [[jnp.zeros((channels, channels), jnp.float32)] * TAPS_AT_ONCE] * 2
-    for ref, sums in zip((dw1, dw2), jax.lax.fori_loop(0, horizon, add, nothing), strict=True):
-        for tap, total in zip(taps, sums, strict=True):
-            plt.store(ref.at[tap * channels * channels + tile_of(channels, channels)], total)
+    nothing = jnp.zeros((channels, channels), jnp.float32)
+    at = tap * channels * channels + tile_of(channels, channels)
+    for ref, total in zip((dw1, dw2), jax.lax.fori_loop(0, horizon, add, (nothing, nothing)), strict=True):
+        plt.store(ref.at[at], total)
 
-    @pl.when(first == 0)
+    @pl.when(tap == 0)
     def _() -> None:
         channel = jax.lax.iota(jnp.int32, channels)
         for k in range(horizon):
@@ -226,6 +222,12 @@ def unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2
 
 
 def unroll_backward(kept: Any, d_out: jax.Array) -> Any:
+    dz, weights = unroll_back(kept, d_out)
+    return dz, *weights()
+
+
+def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., Any]]:
+    """The gradient of z, and a function that makes those of weights and biases, once all it is given is there."""
     w1, w2, zs, mids, scales = kept
     latents, horizon = Latents(*d_out.shape[1:]), d_out.shape[0]
     many, room, channels = (horizon * latents.size,), (TAPS * latents.size,), latents.channels
@@ -233,15 +235,19 @@ def unroll_backward(kept: Any, d_out: jax.Array) -> Any:
         functools.partial(_unroll_gradient_kernel, latents, horizon), [(latents.size,), many, many, room, room],
         w1.ravel(), w2.ravel(), zs, mids, scales, d_out.ravel(),
     )  # fmt: skip
-    dw1, dw2, db1, db2 = call(
-        functools.partial(_weight_gradient_kernel, latents, horizon),
-        [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
-        zs, mids, d_mids, d_zs,
-        programs=TAPS // TAPS_AT_ONCE, warps=WARPS,
-    )  # fmt: skip
-    unread = w1.shape[2] - channels
-    dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))
-    return dz.reshape(d_out.shape[1:]), dw1, db1.reshape(horizon, channels), dw2.reshape(w2.shape), db2
+
+    def weights(*after: jax.Array) -> Any:
+        dw1, dw2, db1, db2 = call(
+            functools.partial(_weight_gradient_kernel, latents, horizon),
+            [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
+            zs, mids, d_mids, d_zs,
+            programs=TAPS, warps=1 if after else 2, after=after,
+        )  # fmt: skip
+        unread = w1.shape[2] - channels
+        dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))
+        return dw1, db1.reshape(horizon, channels), dw2.reshape(w2.shape), db2
+
+    return dz.reshape(d_out.shape[1:]), weights
 
 
 _unrolled.defvjp(unroll_forward, unroll_backward)
@@ -254,7 +260,7 @@ def unrolled(layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array
 
 
 def biases(b1: jax.Array, w1: jax.Array, actions: jax.Array) -> jax.Array:
-    """Of the first layer, with what each action adds: its planes are constant, and mirroring leaves them so, hence it is
-    the same at every position."""
+    """Of the first layer, with what each action adds: its planes are constant, also beyond the border: it is the
+    same at every position."""
     planes = w1[:, :, w1.shape[2] - actions.shape[1] :, :]
     return b1 + product(actions, jnp.sum(planes, axis=(0, 1)))

@@ -5,7 +5,7 @@ Where a network says nothing else, nothing is kept, and what is needed is comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -38,6 +38,7 @@ def imagined(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array
 @singledispatch
 def dynamics_gradient(
     network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array, kept: Kept, d: jax.Array
-) -> tuple[list[Layer], jax.Array]:
-    """Of the layers, and of z."""
-    return jax.vjp(lambda layers, z: unroll(network, layers, z, actions), layers, z)[1](d)
+) -> tuple[jax.Array, Callable[..., list[Layer]]]:
+    """Of z, and a function that gives that of the layers, made once all it is given is there."""
+    d_layers, dz = jax.vjp(lambda layers, z: unroll(network, layers, z, actions), layers, z)[1](d)
+    return dz, lambda *after: d_layers

@@ -118,11 +118,10 @@ def convolve_forward(
 ) -> tuple[jax.Array, Any]:
     """Once all in `after` is there, which is not read."""
     shape, outputs = _windows_of(image.shape), b.shape[0]
-
-    def kernel(x: Any, w: Any, b: Any, *refs: Any) -> None:
-        _convolve_kernel(shape, x, w, b, *refs[len(after) :])
-
-    y, scale = call(kernel, [(shape.positions * outputs,), (1,)], image.ravel(), w.ravel(), b, *after)
+    y, scale = call(
+        functools.partial(_convolve_kernel, shape), [(shape.positions * outputs,), (1,)], image.ravel(), w.ravel(), b,
+        after=after,
+    )  # fmt: skip
     return y.reshape(shape.rows, shape.columns, outputs), (image, y, scale, w)
 
 

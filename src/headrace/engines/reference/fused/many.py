@@ -16,12 +16,14 @@ import jax
 import jax.numpy as jnp
 
 from headrace.engines.reference.fused.dense import no_taps, tapped_times
+from headrace.engines.reference.fused.halves import encoded
 from headrace.engines.reference.fused.passes import ROWS, passed
 from headrace.engines.reference.fused.programs import power
-from headrace.engines.reference.later import Later, OuterSum, Wanted, Whole, now
+from headrace.engines.reference.later import Later, OuterSum, Whole, now
 from headrace.engines.reference.networks import (
     Layer,
     Modules,
+    Sight,
     apart,
     deferred,
     dense_in,
@@ -76,10 +78,11 @@ def _is_large(x: jax.Array) -> bool:
 
 
 @seen_ahead.register
-def _(network: ForMany, params: Modules, obs: jax.Array) -> dict[str, tuple[jax.Array, Any]]:
+def _(network: ForMany, params: Modules, obs: jax.Array) -> dict[str, tuple[Sight, Any]]:
     encoders = {"projection": "encoder", "h_projection": "h_encoder"}
     late = [name for name in encoders if name in params and isinstance(params[name][0]["w"], Later)]
-    return {name: (encode(network, params[encoders[name]], obs).reshape(-1), params[name][0]["w"]) for name in late}
+    net = network.network
+    return {name: (Sight(*encoded(net, params[encoders[name]], obs)), params[name][0]["w"]) for name in late}
 
 
 @apart.register

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
+from headrace.engines.reference.fused.dense import ROWS_BESIDE
 from headrace.engines.reference.fused.programs import call, count, load, total_of
 from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wanted, Whole, matrix
 
 TALL = 8  # rows that a program has in its registers
 ROWS = 32  # rows that a program goes through
-ROWS_BESIDE = 512  # of a pass that follows another: all its programs have room at once, and small kernels beside them
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Plan:
 
 def _formulas(wanted: Wanted) -> list[Later]:
     pairs = [x for pair in wanted.sums for x in pair]
-    return [*wanted.outputs, *pairs, *(w for _, w in wanted.rows), *(w for w, _ in wanted.columns)]
+    return [*wanted.outputs, *pairs, *(w for _, w in wanted.rows)]
 
 
 def _plan(wanted: Wanted) -> Plan:
@@ -62,19 +62,16 @@ class Given(NamedTuple):
     xs: list[Any]  # the rows of outer products,
     ds: list[Any]  # and their slopes
     rows: list[Any]
-    columns: list[Any]
-    after: list[Any]
     outputs: list[Any]
     sums: list[Any]  # of all pairs in one array
     row_parts: list[Any]  # of each program its own, to be added up
-    columns_made: list[Any]
 
 
 def _given(plan: Plan, refs: Sequence[Any]) -> Given:
     wanted, left = plan.wanted, iter(refs)
     counts = (
-        1, len(plan.wholes), len(plan.outers), len(plan.outers), len(wanted.rows), len(wanted.columns),
-        len(wanted.after), len(wanted.outputs), min(1, len(wanted.sums)), len(wanted.rows), len(wanted.columns),
+        1, len(plan.wholes), len(plan.outers), len(plan.outers), len(wanted.rows),
+        len(wanted.outputs), min(1, len(wanted.sums)), len(wanted.rows),
     )  # fmt: skip
     return Given(*(list(islice(left, n)) for n in counts))
 
@@ -102,8 +99,6 @@ def _pass_kernel(plan: Plan, tall: int, *refs: Any) -> None:
 
         for ref, formula in zip(given.outputs, wanted.outputs, strict=True):
             plt.store(ref.at[row * columns + column], formula.value(read))
-        for ref, d, (w, _) in zip(given.columns_made, given.columns, wanted.columns, strict=True):
-            plt.store(ref.at[first + jax.lax.iota(jnp.int32, TALL)], jnp.sum(w.value(read) * load(d, column), axis=1))
         totals = [total + a.value(read) * b.value(read) for total, (a, b) in zip(totals, wanted.sums, strict=True)]
         through = zip(products, given.rows, wanted.rows, strict=True)
         products = [total + load(x, row) * w.value(read) for total, x, (_, w) in through]
@@ -124,20 +119,18 @@ def passed(wanted: Wanted) -> Made:
         functools.partial(_pass_kernel, plan, tall),
         [
             *[(rows * columns,)] * len(wanted.outputs), *[(programs * n_sums,)] * min(1, n_sums),
-            *[(programs * columns,)] * len(wanted.rows), *[(rows,)] * len(wanted.columns),
+            *[(programs * columns,)] * len(wanted.rows),
         ],
         jnp.stack([jnp.asarray(x, jnp.float32) for x in (*plan.numbers.values(), 0)]),
         *(whole.array.ravel() for whole in plan.wholes.values()),
         *(outer.x.ravel() for outer in outers), *(outer.d.ravel() for outer in outers),
-        *(x for x, _ in wanted.rows), *(d for _, d in wanted.columns),
-        *wanted.after,
-        programs=programs,
+        *(x for x, _ in wanted.rows),
+        programs=programs, after=wanted.after,
     )  # fmt: skip
     arrays, parts = made[: len(wanted.outputs)], made[len(wanted.outputs) + min(1, n_sums) :]
     sums = list(jnp.sum(made[len(arrays)].reshape(programs, n_sums), axis=0)) if n_sums else []
     return Made(
         outputs=[array.reshape(rows, columns) for array in arrays],
         sums=sums,
-        rows=[jnp.sum(y.reshape(programs, columns), axis=0) for y in parts[: len(wanted.rows)]],
-        columns=parts[len(wanted.rows) :],
+        rows=[jnp.sum(y.reshape(programs, columns), axis=0) for y in parts],
     )

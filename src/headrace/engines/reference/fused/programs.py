@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -85,13 +85,21 @@ def activation_gradient(y: jax.Array, scale: jax.Array, dy: jax.Array) -> jax.Ar
 
 
 def call(
-    kernel: Any, out_shapes: list[tuple[int, ...]], *operands: jax.Array, programs: int = 1, warps: int = 4
-) -> Any:
-    """So many programs of the kernel; `vmap` makes it so many for each stream."""
+    kernel: Any, out_shapes: list[tuple[int, ...]], *operands: jax.Array, programs: int = 1, warps: int = 4,
+    after: Sequence[jax.Array] = (),
+) -> Any:  # fmt: skip
+    """So many programs of the kernel; `vmap` makes it so many for each stream. What is in `after` is not read, but has
+    to be there before they begin: which of two kernels runs first is decided by what they wait for."""
+    first, last = len(operands), len(operands) + len(after)
+
+    def without_after(*refs: Any) -> None:
+        kernel(*refs[:first], *refs[last:])
+
     return pl.pallas_call(
-        kernel,
+        without_after,
         out_shape=[jax.ShapeDtypeStruct(shape, jnp.float32) for shape in out_shapes],
         grid=(programs,),
         compiler_params=None if INTERPRET else plt.CompilerParams(num_warps=warps, num_stages=1),
         interpret=INTERPRET,
-    )(*operands)
+        name=getattr(kernel, "func", kernel).__name__.strip("_"),
+    )(*operands, *(x.ravel() for x in after))
