@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from headrace.analysis import command as latents_command
 from headrace.analysis import watch as watch_command
@@ -72,13 +72,16 @@ def _number(text: str) -> float:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells of words too many with the usage of the command that they were given to."""
+    """Tells what is wrong in one line, as the command that it was said to."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         found, more = super().parse_known_args(args, namespace)
         if more:
             self.error(f"cannot make sense of: {' '.join(more)}")
         return found, more
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says what it takes\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -284,7 +287,7 @@ def _envs(words: argparse.Namespace) -> int:
     from headrace.envs.registry import SETS
 
     found = show.envs(words.word)
-    lines = [f"{'name':24} {'image':10} actions", *(f"{e['name']:24} {_seen_and_done(e)}" for e in found)]
+    lines = [f"{'name':24} {'sees':10} actions", *(f"{e['name']:24} {_seen_and_done(e)}" for e in found)]
     if not words.word:
         lines += [f"{name + '/*':24} {len(members)} of them, the paper's" for name, members in SETS.items()]
         lines += [f"{'gym/ID':24} any registered Gymnasium environment", "`headrace envs NAME` tells more"]
