@@ -16,6 +16,7 @@ from headrace.engines.reference.fused import (
     ForMany,
     Fused,
     convolved,
+    dense,
     fused_where_it_fits,
     programs,
     rows_times,
@@ -91,7 +92,8 @@ def test_a_dense_layer_on_rows_and_on_a_vector() -> None:
 
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("rows", [1, 7])
-def test_rows_come_back_through_a_dense_layer(rows: int, beside: bool) -> None:
+def test_rows_come_back_through_a_dense_layer(monkeypatch: pytest.MonkeyPatch, rows: int, beside: bool) -> None:
+    monkeypatch.setattr(dense, "ROWS_BESIDE", 128)  # two programs
     d, w, waited_for = normal(11, rows, 64), normal(12, 256, 64), jnp.zeros((STREAMS, 3))
     found = jax.vmap(lambda d, w, x: times_turned(d, w, [x], beside))(d, w, waited_for)
     np.testing.assert_allclose(found, jnp.einsum("sko,sio->ski", d, w), rtol=0, atol=3e-5)

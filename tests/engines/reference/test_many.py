@@ -18,15 +18,16 @@ from headrace.engines.reference.agent import (
     act,
     draw_step,
     found_before,
+    found_together,
     init_agent,
     learn,
     learn_and_look,
     look,
 )
-from headrace.engines.reference.fused import ForMany, dense, many, programs
+from headrace.engines.reference.fused import ForMany, dense, many, passes, programs
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import Made, OuterSum, Wanted, Whole, chosen, inner_products, now, settled
-from headrace.engines.reference.networks import Layout, Seen, Sight, activate, layout_of
+from headrace.engines.reference.networks import Latent, Layout, Seen, activate, deferred, layout_of
 from headrace.engines.reference.networks import dense as dense_of
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import dot, dots, norm1, without
@@ -38,8 +39,10 @@ NO_DRAWS = Draws(explore=jnp.float32(1), action=jnp.float32(0), replay=jnp.float
 DQN, QRC = agent_named("dqn"), agent_named("qrc")
 OTHERWISE = {
     "dqn+replay": replace(DQN, td=replace(DQN.td, memory=Replay(4))),
-    "qrc+spr+one": tweak(agent_named("qrc+spr+orth"), "aux.objective.horizon=1"),  # no truth is known beforehand
+    "qrc+spr+one": agent_named("qrc+spr+orth"),
     "qrc+copy": replace(QRC, td=replace(QRC.td, target=Copy(2))),  # s' goes through other weights than s
+    "dqn+spr+replay": replace(agent_named("dqn+spr"), td=replace(DQN.td, memory=Replay(4))),
+    "qrc+spr+copy": replace(agent_named("qrc+spr"), td=replace(QRC.td, target=Copy(2))),
 }
 
 
@@ -47,6 +50,9 @@ OTHERWISE = {
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(programs, "INTERPRET", True)
     monkeypatch.setattr(many, "LARGE", 512)
+    monkeypatch.setattr(passes, "ROWS", 8)  # several programs for each matrix, also where they are few
+    for module in (passes, dense):
+        monkeypatch.setattr(module, "ROWS_BESIDE", 16)
     for name in ("ONE", "FEW", "MORE", "BACK_ONE", "BACK_FEW"):
         monkeypatch.setattr(dense, name, dense.Piece(16, 16))
     yield
@@ -148,10 +154,24 @@ def after_some_steps(name: str, network: Any) -> Any:
     return state, told
 
 
-@pytest.mark.parametrize("name", ["dqn", "dqn+replay", "strq+spr+orth2", "qrc+copy", "qrc+spr+one", "qrc+spr+orth"])
+TOLD = ("dqn", "dqn+replay", "strq+spr+orth2", "qrc+copy", "qrc+spr+one", "qrc+spr+orth")
+TOLD_TOO = (
+    "dqn+spr+replay",
+    "qrc+spr+copy",
+    "qrc+spr+tau99",
+    "qrc+spr+separate",
+    "qrc+curl",
+    "qrc+orth_td",
+    "released",
+)
+
+
+@pytest.mark.parametrize("name", [*TOLD, *(pytest.param(name, marks=pytest.mark.long) for name in TOLD_TOO)])
 def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -> None:
-    """A step that is told what the projections make of its observation, against one that is not."""
-    agent = replace(OTHERWISE[name], network=NETWORK) if name in OTHERWISE else small(agent_named(name), NETWORK)
+    """A step of which all is given that is known before the environment answers, against one that has to compute it."""
+    agent = small(OTHERWISE[name] if name in OTHERWISE else agent_named(name), NETWORK)
+    if name == "qrc+spr+one":
+        agent = tweak(agent, "aux.objective.horizon=1")  # no truth is known beforehand
     layout = replace(layout_of(agent, (3,), N_ACTIONS), network=ForMany(NETWORK))
     state = jax.vmap(lambda key: init_agent(agent, layout, key))(jax.random.split(jax.random.key(1), STREAMS))
     step = compiled(
@@ -176,6 +196,45 @@ def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -
         assert_near(seen, jax.vmap(look, (None, 0, 0))(layout, state.params, later.obs))
 
 
+FOUND = {
+    "dqn": "q", "dqn+replay": "", "dqn+polyak": "q", "dqn+spr+replay": "aux", "strq+spr+orth2": "q v aux",
+    "qrc": "q v h", "qrc+copy": "q h", "qrc+curl": "q v h", "qrc+spr+orth": "q v h aux", "qrc+spr+copy": "q h aux",
+    "qrc+spr+tau99": "q v h", "qrc+spr+separate": "q v h", "released": "q v h",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_only_what_goes_through_the_present_projection_at_this_step_goes_together(name: str) -> None:
+    agent = small(OTHERWISE[name] if name in OTHERWISE else agent_named(name), NETWORK)
+    layout = replace(layout_of(agent, (3,), N_ACTIONS), network=ForMany(NETWORK))
+    first, draws = jax.tree.map(lambda x: x[0], experience(layout)[0]), draw_step(agent, jax.random.key(2))
+
+    def found() -> Any:
+        state = init_agent(agent, layout, jax.random.key(1))
+        seen = look(layout, state.params, first.obs)
+        before = found_before(layout.network, agent, layout, state, first.obs, first.action, draws, seen, ())
+        late = deferred(layout.network, state)
+        names = found_together(layout.network, agent, layout, late, first._replace(before=before), draws)
+        return dict.fromkeys(names, 0)
+
+    assert set(jax.eval_shape(found)) == set(FOUND[name].split())
+
+
+def test_the_pass_that_the_next_choice_waits_for_comes_first_and_the_others_leave_room() -> None:
+    passes = []
+
+    def noted(wanted: Wanted) -> Made:
+        passes.append((len(wanted.outputs), len(wanted.after), wanted.beside))
+        return passed(wanted)
+
+    one, two, three = (Whole(matrix(i), noted) for i in range(3))
+    tree = {"a": one * 2.0, "b": [two * 3.0, two * 4.0], "c": three * 5.0}
+    vectors = {"choice": (jnp.ones(64), tree["b"][1]), "later": (jnp.ones(64), tree["a"])}
+    made, rows = settled(tree, vectors=vectors)
+    assert passes == [(2, 0, False), (1, 1, True), (1, 1, True)]
+    assert_near(rows, {"choice": jnp.ones(64) @ made["b"][1], "later": jnp.ones(64) @ made["a"]})
+
+
 def test_what_is_known_of_an_observation_is_used() -> None:
     """Were it computed all the same, the test above would hold as well, and nothing would be saved."""
     agent = small(agent_named("qrc"), NETWORK)
@@ -184,7 +243,7 @@ def test_what_is_known_of_an_observation_is_used() -> None:
     first = jax.tree.map(lambda x: x[0], experience(layout)[0])
     draws = draw_step(agent, jax.random.key(2))
     known = {name: jnp.arange(16.0) for name in ("projection", "h_projection")}
-    seen = {name: Seen(row, Sight(jnp.ones(32))) for name, row in known.items()}
+    seen = {name: Seen(row, Latent(jnp.ones(32))) for name, row in known.items()}
     before = found_before(layout.network, agent, layout, state, first.obs, first.action, draws, seen, ())
     _, learnt = learn(agent, layout, state, first._replace(before=before), draws)
     _, plainly_learnt = learn(agent, layout, state, first, draws)

@@ -173,14 +173,14 @@ def learn_and_look(
         step=step,
     )
     seen = seen_ahead(layout.network, params, ahead)
-    vectors = {name: (sight.z.reshape(-1), w) for name, (sight, w) in seen.items()}
+    vectors = {name: (latent.z.reshape(-1), w) for name, (latent, w) in seen.items()}
     after, rows = settled(after, watching=(td.updates, aux.updates), vectors=vectors)
-    projected = {name: Seen(rows[name], sight) for name, (sight, _) in seen.items()}
+    projected = {name: Seen(rows[name], latent) for name, (latent, _) in seen.items()}
     return after, Learnt(td.metrics(), aux.active, aux_metrics(agent.aux, aux, td_updates)), projected
 
 
 def look(layout: Layout, params: Modules, obs: jax.Array) -> Projected:
     """The same of parameters that have not just moved."""
     seen = seen_ahead(layout.network, deferred(layout.network, params), obs)
-    rows = {name: w.passed(Wanted(rows=[(sight.z.reshape(-1), w)])).rows[0] for name, (sight, w) in seen.items()}
-    return {name: Seen(rows[name], sight) for name, (sight, _) in seen.items()}
+    rows = {name: w.passed(Wanted(rows=[(latent.z.reshape(-1), w)])).rows[0] for name, (latent, w) in seen.items()}
+    return {name: Seen(rows[name], latent) for name, (latent, _) in seen.items()}

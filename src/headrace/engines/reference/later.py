@@ -153,36 +153,34 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
 def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
-    The squared norm of each formula in `watching` is made in the same pass, and kept with it. The longest pass comes
-    first, and what is chosen next waits for its rows alone: the others follow it.
+    The squared norm of each formula in `watching` is made in the same pass, and kept with it. The pass that makes the
+    first of `vectors` is waited for: the others follow it, and leave room for what is made of its row.
     """
     leaves, structure = jax.tree.flatten(tree)
     late = {id(x): x for x in leaves if isinstance(x, Later)}
     watched = {id(x): x for x in jax.tree.leaves(watching) if isinstance(x, Later) and x.square is None}
     vectors = vectors or {}
     arrays: dict[int, jax.Array] = {}
-    rows: dict[str, jax.Array] = {}
-    before: list[jax.Array] = []
-    groups = sorted(_connected([*late.values(), *watched.values()]), key=len, reverse=True)
-    for together in groups:
+    products: dict[str, jax.Array] = {}
+    first: list[jax.Array] = []
+    for together in sorted(_connected([*late.values(), *watched.values()]), key=lambda g: _place(g, vectors)):
         outputs = [x for x in together if id(x) in late]
         squares = [x for x in together if id(x) in watched]
         through = {name: pair for name, pair in vectors.items() if any(pair[1] is x for x in outputs)}
-        made = together[0].passed(
-            Wanted(
-                outputs,
-                [(x, x) for x in squares],
-                list(through.values()),
-                after=before,
-                beside=together is not groups[0],
-            )
-        )
-        before = made.rows
+        sums, rows = [(x, x) for x in squares], list(through.values())
+        made = together[0].passed(Wanted(outputs, sums, rows, after=first, beside=bool(first)))
+        first = first or made.rows[:1]
         arrays |= {id(x): array for x, array in zip(outputs, made.outputs, strict=True)}
-        rows |= dict(zip(through, made.rows, strict=True))
+        products |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):
             x.square = square
-    return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves]), rows
+    return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves]), products
+
+
+def _place(together: list[Later], vectors: dict[str, Pair]) -> int:
+    """The number of the first vector that a group makes the product of."""
+    made = (i for i, (_, w) in enumerate(vectors.values()) if any(w is x for x in together))
+    return min(made, default=len(vectors))
 
 
 def _connected(formulas: list[Later]) -> list[list[Later]]:

@@ -125,7 +125,7 @@ def deferred(network: Any, state: Tree) -> Tree:
     return state
 
 
-class Sight(NamedTuple):
+class Latent(NamedTuple):
     """The latent of an observation, and what its gradient will need."""
 
     z: jax.Array
@@ -136,11 +136,11 @@ class Seen(NamedTuple):
     """The same, and what a projection makes of it."""
 
     row: jax.Array
-    sight: Sight
+    latent: Latent
 
 
 @singledispatch
-def seen_ahead(network: Any, params: Modules, obs: jax.Array) -> dict[str, tuple[Sight, Any]]:
+def seen_ahead(network: Any, params: Modules, obs: jax.Array) -> dict[str, tuple[Latent, Any]]:
     """By a projection's name, what it is sent of `obs`, and its weights: where the pass that moves the weights is to
     make their product, so that the next choice need not go through them again. Nowhere, unless a network says so."""
     return {}

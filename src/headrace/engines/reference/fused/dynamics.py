@@ -221,7 +221,7 @@ def unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2
     return zs[z.size :].reshape(horizon, *z.shape), (w1, w2, zs, mids, scales)
 
 
-def unroll_backward(kept: Any, d_out: jax.Array) -> Any:
+def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
     dz, weights = unroll_back(kept, d_out)
     return dz, *weights()
 
@@ -237,6 +237,7 @@ def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., A
     )  # fmt: skip
 
     def weights(*after: jax.Array) -> Any:
+        """With something to wait for there are many streams, which fill the card with one warp each."""
         dw1, dw2, db1, db2 = call(
             functools.partial(_weight_gradient_kernel, latents, horizon),
             [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
@@ -250,7 +251,7 @@ def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., A
     return dz.reshape(d_out.shape[1:]), weights
 
 
-_unrolled.defvjp(unroll_forward, unroll_backward)
+_unrolled.defvjp(unroll_forward, _unroll_backward)
 
 
 def unrolled(layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array:

@@ -21,9 +21,9 @@ from headrace.engines.reference.fused.passes import ROWS, passed
 from headrace.engines.reference.fused.programs import power
 from headrace.engines.reference.later import Later, OuterSum, Whole, now
 from headrace.engines.reference.networks import (
+    Latent,
     Layer,
     Modules,
-    Sight,
     apart,
     deferred,
     dense_in,
@@ -78,11 +78,11 @@ def _is_large(x: jax.Array) -> bool:
 
 
 @seen_ahead.register
-def _(network: ForMany, params: Modules, obs: jax.Array) -> dict[str, tuple[Sight, Any]]:
+def _(network: ForMany, params: Modules, obs: jax.Array) -> dict[str, tuple[Latent, Any]]:
     encoders = {"projection": "encoder", "h_projection": "h_encoder"}
     late = [name for name in encoders if name in params and isinstance(params[name][0]["w"], Later)]
     net = network.network
-    return {name: (Sight(*encoded(net, params[encoders[name]], obs)), params[name][0]["w"]) for name in late}
+    return {name: (Latent(*encoded(net, params[encoders[name]], obs)), params[name][0]["w"]) for name in late}
 
 
 @apart.register

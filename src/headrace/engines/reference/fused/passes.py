@@ -19,7 +19,7 @@ from headrace.engines.reference.fused.programs import call, count, load, total_o
 from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wanted, Whole, matrix
 
 TALL = 8  # rows that a program has in its registers
-ROWS = 32  # rows that a program goes through
+ROWS = 32  # rows that a program goes through, unless others are to find room beside it
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, enc
 from headrace.engines.reference.fused.many import ForMany
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import OuterSum, now
-from headrace.engines.reference.networks import Layout, Modules, Seen, Sight, apart, q_of
+from headrace.engines.reference.networks import Latent, Layout, Modules, Seen, apart, q_of
 from headrace.engines.reference.objectives import guessing_loss, rows_of
 from headrace.engines.reference.td import best, value_modules
 from headrace.engines.reference.transition import Transition
@@ -37,14 +37,14 @@ class Valued(NamedTuple):
     value: jax.Array
     slope: jax.Array
     head: Any
-    sight: Sight
+    latent: Latent
 
 
 class Imagined(NamedTuple):
     """What SPR imagines, where it begins, and the truths that are known: all but the last."""
 
     image: jax.Array
-    first: Sight
+    first: Latent
     actions: jax.Array
     latents: jax.Array
     kept: Kept
@@ -80,7 +80,7 @@ def _valued(layout: Layout, modules: Modules, action: jax.Array, seen: Seen) -> 
         return q_of(layout, head[0], y)[action]
 
     found, (head, slope) = jax.value_and_grad(value, (0, 1))(modules["head"], seen.row + modules["projection"][0]["b"])
-    return Valued(found, slope, head, seen.sight)
+    return Valued(found, slope, head, seen.latent)
 
 
 def _imagine(
@@ -90,7 +90,7 @@ def _imagine(
     window, params = state.aux.window, state.params
     images = _viewed(spr, _with(window.observations, obs), draws, slice(-1))
     actions = jax.nn.one_hot(_with(window.actions, action), layout.n_actions)
-    first = Sight(*encoded(net, params["encoder"], images[0], after))
+    first = Latent(*encoded(net, params["encoder"], images[0], after))
     latents, kept = imagined(net, params["dynamics"], first.z, actions)
     truths = _encoded_rows(net, params["encoder"], images[1:], after) if len(images) > 1 else rows_of(latents)[:0]
     return Imagined(images[0], first, actions, latents, kept, truths)
@@ -109,9 +109,9 @@ def _viewed(spr: Spr, images: jax.Array, draws: Draws, which: slice) -> jax.Arra
     return jax.vmap(augment, (None, 0, 0))(spr.augment, images, chosen)
 
 
-def _to_encoder(net: Any, layers: Any, image: jax.Array, sight: Sight) -> Back:
+def _to_encoder(net: Any, layers: Any, image: jax.Array, latent: Latent) -> Back:
     def back(dx: jax.Array) -> Modules:
-        return {"encoder": encoder_gradient(net, layers, image, sight.kept, dx.reshape(sight.z.shape))}
+        return {"encoder": encoder_gradient(net, layers, image, latent.kept, dx.reshape(latent.z.shape))}
 
     return back
 
@@ -143,8 +143,10 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
     net, before, params = network.network, t.before, state.params
     modules = jax.tree.map(now, {name: params[name] for name in params if not name.endswith("projection")})
     w, b = now(params["projection"][0]["w"]), params["projection"][0]["b"]
-    sent = {}
-    if _looks_ahead_now(agent.td):
+    sent, returning = {}, {}
+    if _learns_from_this(agent.td):
+        returning["q"] = _returning(net, modules["encoder"], t.obs, before.q)
+    if _learns_from_this(agent.td) and isinstance(agent.td.target, Online):
         sent["v"] = _best_value(net, layout, modules, t)
     if spr := _spr_of(agent.aux):
         last = _viewed(spr, t.next_obs[None], draws, slice(-1, None))
@@ -152,7 +154,6 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
         sent["aux"] = _guesses(net, layout, spr, modules, before.imagined, truths)
     rows = [rows for s in sent.values() for rows in (s.rows, s.beside)]
     came_out = [few_times(jnp.concatenate(rows), w)] if rows else []
-    returning = {"q": _returning(net, modules["encoder"], t.obs, before.q)}
     for y in came_out:
         returning |= _forwards(sent, _cut(y + b, rows))
     found: Found = {}
@@ -165,9 +166,9 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
     return found
 
 
-def _looks_ahead_now(rule: Any) -> bool:
-    """Whether max Q(s', .) is that of the present weights, at this very transition."""
-    return isinstance(rule.target, Online) and (not isinstance(rule, Dqn) or isinstance(rule.memory, Latest))
+def _learns_from_this(rule: Any) -> bool:
+    """Whether a rule learns from this very transition, and not from one that it recalls."""
+    return not isinstance(rule, Dqn) or isinstance(rule.memory, Latest)
 
 
 def _spr_of(aux: Any) -> Spr | None:
@@ -183,9 +184,9 @@ def _best_value(net: Any, layout: Layout, modules: Modules, t: Transition) -> Se
     def value(behind: Modules, y: jax.Array, _: jax.Array) -> jax.Array:
         return best(q_of(layout, behind["head"][0], y[0]))
 
-    sight = Sight(*encoded(net, modules["encoder"], t.next_obs))
-    rows = sight.z.reshape(1, -1)
-    back = _to_encoder(net, modules["encoder"], t.next_obs, sight)
+    latent = Latent(*encoded(net, modules["encoder"], t.next_obs))
+    rows = latent.z.reshape(1, -1)
+    back = _to_encoder(net, modules["encoder"], t.next_obs, latent)
     return Sent(rows, back, {"head": modules["head"]}, value, rows[:0])
 
 
@@ -203,8 +204,8 @@ def _guesses(net: Any, layout: Layout, spr: Spr, modules: Modules, given: Imagin
 
 
 def _returning(net: Any, encoder: Any, obs: jax.Array, valued: Valued) -> Returning:
-    back = _to_encoder(net, encoder, obs, valued.sight)
-    return Returning(valued.value, valued.sight.z.reshape(1, -1), valued.slope[None], {"head": valued.head}, back)
+    back = _to_encoder(net, encoder, obs, valued.latent)
+    return Returning(valued.value, valued.latent.z.reshape(1, -1), valued.slope[None], {"head": valued.head}, back)
 
 
 def _forwards(sent: dict[str, Sent], came_out: list[jax.Array]) -> dict[str, Returning]:
@@ -218,6 +219,8 @@ def _forwards(sent: dict[str, Sent], came_out: list[jax.Array]) -> dict[str, Ret
 def _backwards(
     returning: dict[str, Returning], w: jax.Array, after: Sequence[jax.Array] = (), beside: bool = False
 ) -> Found:
+    if not returning:
+        return {}
     parts = [r.slopes for r in returning.values()]
     rows = _cut(times_turned(jnp.concatenate(parts), w, after, beside), parts)
     found: Found = {}
