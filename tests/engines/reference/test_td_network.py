@@ -187,7 +187,7 @@ def test_the_gradient_of_max_q_is_that_of_the_first_best_action_and_compares_no_
     weights = {name: params[name] for name in NAMES}
     level = {**weights, "head": jax.tree.map(jnp.zeros_like, weights["head"])}  # every action has the value 0
     t = experience(layout.observation_shape, 1)[0]
-    slopes = jax.grad(lambda w: td.best_next(layout, w, t, {}))(level)["head"][0]["w"]
+    slopes = jax.grad(lambda w: td.best_next(layout, w, t))(level)["head"][0]["w"]
     assert (np.abs(slopes).max(axis=0) > 0).tolist() == [True] + [False] * (layout.n_actions - 1)
-    assert not eq_of_reals(jax.make_jaxpr(jax.grad(lambda w: td.best_next(layout, w, t, {})))(weights).jaxpr)
+    assert not eq_of_reals(jax.make_jaxpr(jax.grad(lambda w: td.best_next(layout, w, t)))(weights).jaxpr)
     assert eq_of_reals(jax.make_jaxpr(jax.grad(jnp.max))(jnp.ones(3)).jaxpr)
