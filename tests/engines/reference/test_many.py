@@ -154,7 +154,7 @@ def after_some_steps(name: str, network: Any) -> Any:
     return state, told
 
 
-TOLD = ("dqn", "dqn+replay", "strq+spr+orth2", "qrc+copy", "qrc+spr+one", "qrc+spr+orth")
+TOLD = ("dqn+replay", "strq+spr+orth2", "qrc+copy", "qrc+spr+one", "qrc+spr+orth")
 TOLD_TOO = (
     "dqn+spr+replay",
     "qrc+spr+copy",
