@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, Copy, Mlp, Replay, agent_named, tweak
+from headrace.agents import ABLATIONS, VARIANTS, Copy, Mlp, Qrc, Replay, agent_named, tweak
 from headrace.engines.reference.agent import (
     Draws,
     Learnt,
@@ -185,7 +185,7 @@ def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -
     )  # fmt: skip
     transitions = experience(layout)
     untold, seen = state, jax.vmap(look, (None, 0, 0))(layout, state.params, transitions[0].obs)
-    assert set(seen) == ({"projection", "h_projection"} if name.startswith("qrc") else {"projection"})
+    assert set(seen) == ({"projection", "h_projection"} if isinstance(agent.td, Qrc) else {"projection"})
     for i, (now_, later) in enumerate(zip(transitions, [*transitions[1:], transitions[0]], strict=True)):
         assert_near(choose(state.params, now_.obs, seen), choose(untold.params, now_.obs, ()))
         keys = jax.random.split(jax.random.key(200 + i), STREAMS)
