@@ -181,24 +181,25 @@ class Fleet:
             stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
             return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
 
+        def answered(env_states: tuple[Tree, ...], state: StreamState, projected: Any) -> Any:
+            """The next action chosen, and what it led to, with what is known of the step without that."""
+            state = choose(settings, self.layout, state, projected)
+            following, timestep = led_to(env_states, state)
+            before = prepare(settings, self.layout, state, projected, [timestep.reward])
+            return (env_states, following, timestep), state, before
+
         def one(i: Any, carry: Carry) -> Carry:
             """From one answer of the environments to the next: what is left to be learnt from the first may go on
             while they make the second."""
             (_, env_states, timestep), state, before, log = carry
             state, finished, projected = learn(settings, self.layout, state, timestep, before)
-            state = choose(settings, self.layout, state, projected)
             log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
-            following, timestep = led_to(env_states, state)
-            before = prepare(settings, self.layout, state, projected, [timestep.reward])
-            return (env_states, following, timestep), state, before, log
+            return *answered(env_states, state, projected), log
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
         projected = jax.vmap(looked)(self.layout, state)
-        state = choose(settings, self.layout, state, projected)
-        following, timestep = led_to(env_states, state)
-        before = prepare(settings, self.layout, state, projected, [timestep.reward])
-        begun = (env_states, following, timestep), state, before, log
+        begun = *answered(env_states, state, projected), log
         (env_states, _, _), state, _, log = jax.lax.fori_loop(0, n, one, begun)
         return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
 
