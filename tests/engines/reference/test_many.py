@@ -26,7 +26,7 @@ from headrace.engines.reference.agent import (
 )
 from headrace.engines.reference.fused import ForMany, dense, many, passes, programs
 from headrace.engines.reference.fused.passes import passed
-from headrace.engines.reference.later import Made, OuterSum, Wanted, Whole, chosen, inner_products, now, settled
+from headrace.engines.reference.later import Made, OuterSum, Pending, Wanted, Whole, chosen, inner_products, now, settled
 from headrace.engines.reference.networks import Latent, Layout, Seen, activate, deferred, layout_of
 from headrace.engines.reference.networks import dense as dense_of
 from headrace.engines.reference.transition import Transition
@@ -264,6 +264,46 @@ def test_an_agent_learns_the_same_with_its_matrices_as_formulas(name: str) -> No
     assert_near(got, wanted)
     for mine, theirs in zip(told, plainly_told, strict=True):
         assert_near(without_noise(name, mine), without_noise(name, theirs))
+
+
+def three_steps(name: str, network: Any, settle: bool) -> Any:
+    """All that is known after three steps, of which only the last has to leave arrays; and what the passes wrote."""
+    agent = small(agent_named(name), NETWORK)
+    layout = replace(layout_of(agent, (3,), N_ACTIONS), network=network)
+    state = jax.vmap(lambda key: init_agent(agent, layout, key))(jax.random.split(jax.random.key(1), STREAMS))
+    transitions = experience(layout)[1:4]  # an exploring one and an end among them
+
+    def learnt(state: Any, settle: bool, t: Transition, key: jax.Array) -> Any:
+        return learn_and_look(agent, layout, state, t, draw_step(agent, key), t.next_obs, settle)[:2]
+
+    @compiled
+    def three(state: Any) -> Any:
+        told = []
+        for i, t in enumerate(transitions):
+            keys = jax.random.split(jax.random.key(200 + i), STREAMS)
+            state, new = jax.vmap(learnt, (0, None, 0, 0))(state, settle or i == 2, t, keys)
+            told.append(new)
+        return state, told
+
+    return three(state)
+
+
+@pytest.mark.parametrize("name", [*USUAL, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
+def test_traces_and_histories_may_stay_formulas_from_one_step_to_the_next(name: str) -> None:
+    (got, told), (wanted, plainly_told) = (three_steps(name, ForMany(NETWORK), settle) for settle in (False, True))
+    assert_near(got, wanted)
+    for mine, theirs in zip(told, plainly_told, strict=True):
+        assert_near(without_noise(name, mine), without_noise(name, theirs))
+
+
+def test_a_formula_between_two_steps_has_each_of_its_arrays_once() -> None:
+    w, x, d, keep = matrix(0), matrix(2, 3, 64), matrix(3, 3, 16), jnp.float32(0.7)
+    whole, outer = Whole(w, passed), OuterSum(x, d, passed)
+    kept = Pending.of(chosen(jnp.bool_(True), keep * whole + keep * outer, 0.5 * whole + outer))
+    assert len(jax.tree.leaves(kept)) == 5  # the condition, keep, w, x, d
+    again = jax.tree.map(lambda a: a + 0, kept).formula
+    assert len({id(part) for part in again.parts() if isinstance(part, OuterSum)}) == 1
+    assert_near(now(again), keep * (w + jnp.einsum("ki,ko->io", x, d)))
 
 
 def without_noise(name: str, learnt: Learnt) -> Learnt:

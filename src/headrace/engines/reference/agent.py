@@ -25,7 +25,7 @@ from headrace.engines.reference.networks import (
     seen_ahead,
 )
 from headrace.engines.reference.objectives import learnt_modules
-from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
+from headrace.engines.reference.td import follow_td, init_td, traces_of, update_td, value_modules, without_traces
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, add
 from headrace.engines.reference.windows import emptied
@@ -151,9 +151,12 @@ def learn(
 
 
 def learn_and_look(
-    agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws, ahead: jax.Array
-) -> tuple[AgentState, Learnt, Projected]:
-    """Also what the projections, once they have moved, make of the observation `ahead`, if the network sees ahead."""
+    agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws, ahead: jax.Array,
+    settle: bool = True,
+) -> tuple[AgentState, Learnt, Projected]:  # fmt: skip
+    """Also what the projections, once they have moved, make of the observation `ahead`, if the network sees ahead.
+
+    Without `settle`, what only learning reads (traces and histories) may be left as formulas for the next step."""
     state = deferred(layout.network, state)
     transition = transition._replace(found=found_together(layout.network, agent, layout, state, transition, draws))
     td = update_td(agent.td, layout, state.params, state.td, transition, {"replay": draws.replay})
@@ -174,9 +177,15 @@ def learn_and_look(
     )
     seen = seen_ahead(layout.network, params, ahead)
     vectors = {name: (latent.z.reshape(-1), w) for name, (latent, w) in seen.items()}
-    after, rows = settled(after, watching=(td.updates, aux.updates), vectors=vectors)
+    leaving = () if settle else _read_by_learning(after)
+    after, rows = settled(after, watching=(td.updates, aux.updates), vectors=vectors, leaving=leaving)
     projected = {name: Seen(rows[name], latent) for name, (latent, _) in seen.items()}
     return after, Learnt(td.metrics(), aux.active, aux_metrics(agent.aux, aux, td_updates)), projected
+
+
+def _read_by_learning(state: AgentState) -> Tree:
+    """What is neither acted on nor looked up: traces and histories, but no targets."""
+    return traces_of(state.td), state.td_history, getattr(state.aux, "history", ()), state.merge
 
 
 def look(layout: Layout, params: Modules, obs: jax.Array) -> Projected:

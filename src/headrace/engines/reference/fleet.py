@@ -18,7 +18,7 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from headrace.engines.reference.compiled import BUFFER, Log, start_stream
-from headrace.engines.reference.networks import Layout, layout_of
+from headrace.engines.reference.networks import Layout, layout_of, steps_a_turn
 from headrace.engines.reference.stream import (
     Setting,
     StreamState,
@@ -169,12 +169,12 @@ class Fleet:
     def _advance_block(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        return self._advance_all(settings, env_states, state, BUFFER)
+        return self._advance_all(settings, env_states, state, BUFFER, steps_a_turn(self.layout.network))
 
     def _advance_all(
-        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
+        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any, turn: int = 1
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        choose, prepare, learn = jax.vmap(chosen), jax.vmap(computed_before), jax.vmap(learnt_from)
+        choose, prepare = jax.vmap(chosen), jax.vmap(computed_before)
 
         def led_to(env_states: tuple[Tree, ...], state: StreamState) -> tuple[tuple[Tree, ...], TimeStep]:
             keys = jax.vmap(step_keys)(settings, state.agent.step).env
@@ -188,19 +188,25 @@ class Fleet:
             before = prepare(settings, self.layout, state, projected, [timestep.reward])
             return (env_states, following, timestep), state, before
 
-        def one(i: Any, carry: Carry) -> Carry:
+        def one(i: Any, carry: Carry, settle: bool) -> Carry:
             """From one answer of the environments to the next: what is left to be learnt from the first may go on
             while they make the second."""
             (_, env_states, timestep), state, before, log = carry
+            learn = jax.vmap(functools.partial(learnt_from, settle=settle))
             state, finished, projected = learn(settings, self.layout, state, timestep, before)
             log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
             return *answered(env_states, state, projected), log
+
+        def some(i: Any, carry: Carry) -> Carry:
+            for k in range(turn):
+                carry = one(i * turn + k, carry, settle=k == turn - 1)
+            return carry
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
         projected = jax.vmap(looked)(self.layout, state)
         begun = *answered(env_states, state, projected), log
-        (env_states, _, _), state, _, log = jax.lax.fori_loop(0, n, one, begun)
+        (env_states, _, _), state, _, log = jax.lax.fori_loop(0, n // turn, some, begun)
         return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
 
 

@@ -2,7 +2,8 @@
 
 A fleet's large matrices (a projection's weights, traces and histories) are most of what a step reads and writes. As
 arrays, a compiler chooses what to keep between two uses, and keeps too much. As `Later` they are formulas: leaves of a
-tree like any other, of which `settled` makes arrays, and `dots` sums, going through each matrix once.
+tree like any other, of which `settled` makes arrays, and `dots` sums, going through each matrix once. A formula may
+also stay one from a step to the next (`Pending`): reading its matrices once more costs less than writing what it is.
 
 The rules of learning (`td.py`, `filters.py`, `merging.py`) do not know the difference.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +20,7 @@ import jax.numpy as jnp
 
 Value = Any  # an array, a tile of one, or a number
 Pair = tuple[Any, Any]
+Form = Callable[[Sequence[Any]], Any]
 
 
 class Wanted(NamedTuple):
@@ -54,6 +57,10 @@ class Later:
         """The matrices and numbers that it is made of."""
         raise NotImplementedError
 
+    def form(self, place: Callable[[Any], int]) -> Form:
+        """How it is made of its parts, of which `place` says where they will be found."""
+        raise NotImplementedError
+
     def __add__(self, other: Any) -> Later:
         return Joined(jnp.add, self, other)
 
@@ -86,6 +93,9 @@ class Whole(Later):
     def parts(self) -> Iterator[Any]:
         yield self
 
+    def form(self, place: Callable[[Any], int]) -> Form:
+        return itemgetter(place(self))
+
 
 class OuterSum(Later):
     """The sum of outer products of rows: what the gradient of a dense layer's weights is."""
@@ -99,6 +109,9 @@ class OuterSum(Later):
 
     def parts(self) -> Iterator[Any]:
         yield self
+
+    def form(self, place: Callable[[Any], int]) -> Form:
+        return itemgetter(place(self))
 
 
 class Joined(Later):
@@ -116,9 +129,55 @@ class Joined(Later):
         for x in self.terms:
             yield from x.parts() if isinstance(x, Later) else (x,)
 
+    def form(self, place: Callable[[Any], int]) -> Form:
+        join = self.join
+        terms = [x.form(place) if isinstance(x, Later) else itemgetter(place(x)) for x in self.terms]
+        return lambda parts: Joined(join, *(term(parts) for term in terms))
+
 
 def _term(x: Any, like: Later) -> Any:
     return Whole(x, like.passed) if not isinstance(x, Later) and jnp.ndim(x) == 2 else x
+
+
+@jax.tree_util.register_pytree_node_class
+class Pending:
+    """A formula between two steps: a tree whose leaves are the arrays that it is made of, each of them once."""
+
+    def __init__(self, arrays: Sequence[Any], makes: Sequence[Callable[..., Any]], form: Form) -> None:
+        self.arrays, self.makes, self.form = arrays, makes, form
+
+    @staticmethod
+    def of(formula: Later) -> Pending:
+        parts: dict[int, Any] = {}
+
+        def place(part: Any) -> int:
+            key = id(matrix(part))
+            parts.setdefault(key, part)
+            return list(parts).index(key)
+
+        form = formula.form(place)
+        taken = [_taken_apart(part) for part in parts.values()]
+        return Pending([arrays for arrays, _ in taken], tuple(make for _, make in taken), form)
+
+    @property
+    def formula(self) -> Later:
+        return self.form([make(*arrays) for arrays, make in zip(self.arrays, self.makes, strict=True)])
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        return (self.arrays,), (self.makes, self.form)
+
+    @classmethod
+    def tree_unflatten(cls, form: Any, arrays: Any) -> Pending:
+        return cls(*arrays, *form)
+
+
+def _taken_apart(part: Any) -> tuple[tuple[Any, ...], Callable[..., Any]]:
+    """The arrays of a part, and what makes a part of them."""
+    if isinstance(part, Whole):
+        return (part.array,), functools.partial(Whole, passed=part.passed)
+    if isinstance(part, OuterSum):
+        return (part.x, part.d), functools.partial(OuterSum, passed=part.passed)
+    return ((part,), lambda x: x) if isinstance(part, jax.Array) else ((), lambda: part)
 
 
 def chosen(condition: Any, a: Any, b: Any) -> Any:
@@ -150,14 +209,17 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
     return functools.reduce(jnp.add, (x[k][:, None] * d[k][None, :] for k in range(x.shape[0])))
 
 
-def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None) -> tuple[Any, dict[str, jax.Array]]:
+def settled(
+    tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None, leaving: Any = ()
+) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
-    The squared norm of each formula in `watching` is made in the same pass, and kept with it. The pass that makes the
+    What is in `leaving` stays a formula. The squared norm of each formula in `watching` is made in the same pass, and kept with it. The pass that makes the
     first of `vectors` is waited for: the others follow it, and leave room for what is made of its row.
     """
     leaves, structure = jax.tree.flatten(tree)
-    late = {id(x): x for x in leaves if isinstance(x, Later)}
+    left = {id(x): Pending.of(x) for x in jax.tree.leaves(leaving) if isinstance(x, Later)}
+    late = {id(x): x for x in leaves if isinstance(x, Later) and id(x) not in left}
     watched = {id(x): x for x in jax.tree.leaves(watching) if isinstance(x, Later) and x.square is None}
     vectors = vectors or {}
     arrays: dict[int, jax.Array] = {}
@@ -174,7 +236,8 @@ def settled(tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = Non
         products |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):
             x.square = square
-    return jax.tree.unflatten(structure, [arrays.get(id(x), x) for x in leaves]), products
+    made = arrays | left
+    return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves]), products
 
 
 def _place(together: list[Later], vectors: dict[str, Pair]) -> int:
@@ -194,7 +257,7 @@ def _connected(formulas: list[Later]) -> list[list[Later]]:
     return [group for _, group in groups]
 
 
-def matrix(part: Later) -> Any:
+def matrix(part: Any) -> Any:
     """What tells a matrix from another, in whatever formulas it stands."""
     return part.array if isinstance(part, Whole) else part
 

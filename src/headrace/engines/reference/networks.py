@@ -125,6 +125,12 @@ def deferred(network: Any, state: Tree) -> Tree:
     return state
 
 
+@singledispatch
+def steps_a_turn(network: Any) -> int:
+    """After how many steps of a fleet's loop everything is an array again, if the network leaves formulas between."""
+    return 1
+
+
 class Latent(NamedTuple):
     """The latent of an observation, and what its gradient will need."""
 

@@ -179,10 +179,10 @@ def computed_before(
 
 
 def learnt_from(
-    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, before: Any = ()
+    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, before: Any = (), settle: bool = True
 ) -> tuple[StreamState, Finished, Projected]:
     """Learns from what the chosen action led to; the choice is still the old one. `before` is what was computed before
-    that was known; what the projections will make of the next observation comes last."""
+    that was known; what the projections will make of the next observation comes last. `settle`: see `learn_and_look`."""
     obs_scale, frame = _observe(state.obs_scale, timestep.successor)
     next_obs = _followed(state.obs, frame)
     gamma = setting.agent.td.gamma
@@ -203,7 +203,7 @@ def learnt_from(
     beside = {"epsilon": eps, "reward": timestep.reward}
     restarted, first_frame = _observe(obs_scale, timestep.obs)
     obs_scale, obs = choose(timestep.last, (restarted, _first(layout, first_frame)), (obs_scale, next_obs))
-    agent, learnt, ahead = learn_and_look(setting.agent, layout, state.agent, transition, draws, obs)
+    agent, learnt, ahead = learn_and_look(setting.agent, layout, state.agent, transition, draws, obs, settle)
     learnt = learnt._replace(always={**learnt.always, **beside})
     finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
     after = StreamState(

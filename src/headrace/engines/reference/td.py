@@ -126,7 +126,11 @@ def follow_td(rule: Dqn | StreamQ | Qrc, state: Any, params: Modules, step: jax.
 
 def without_traces(state: Any) -> Any:
     """The rule's state with its traces zero, as after the end of an episode; target and memory stay."""
-    return state._replace(**{name: zeros(getattr(state, name)) for name in state._fields if name.endswith("trace")})
+    return state._replace(**{name: zeros(trace) for name, trace in traces_of(state).items()})
+
+
+def traces_of(state: Any) -> dict[str, Tree]:
+    return {name: getattr(state, name) for name in state._fields if name.endswith("trace")}
 
 
 # Streaming DQN --------------------------------------------------------------------------------------------------------

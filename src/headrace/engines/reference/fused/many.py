@@ -19,7 +19,7 @@ from headrace.engines.reference.fused.dense import no_taps, tapped_times
 from headrace.engines.reference.fused.halves import encoded
 from headrace.engines.reference.fused.passes import ROWS, passed
 from headrace.engines.reference.fused.programs import power
-from headrace.engines.reference.later import Later, OuterSum, Whole, now
+from headrace.engines.reference.later import Later, OuterSum, Pending, Whole, now
 from headrace.engines.reference.networks import (
     Latent,
     Layer,
@@ -30,6 +30,7 @@ from headrace.engines.reference.networks import (
     either,
     encode,
     seen_ahead,
+    steps_a_turn,
     unroll,
     value_and_gradient,
 )
@@ -37,6 +38,7 @@ from headrace.engines.reference.trees import Tree, choose
 
 MANY = 128  # streams from which on this pays (decision 0025)
 LARGE = 2**16  # elements of a matrix that is worth it
+TURN = 2  # steps after which traces and history are written
 PROJECTIONS = ("projection", "aux_projection")
 
 
@@ -68,7 +70,18 @@ def _(network: ForMany, layer: Layer, x: jax.Array) -> jax.Array:
 
 @deferred.register
 def _(network: ForMany, state: Tree) -> Tree:
-    return jax.tree.map(lambda x: Whole(x, passed) if _is_large(x) else x, state)
+    return jax.tree.map(_as_formula, state, is_leaf=lambda x: isinstance(x, Pending))
+
+
+def _as_formula(x: Any) -> Any:
+    if isinstance(x, Pending):
+        return x.formula
+    return Whole(x, passed) if _is_large(x) else x
+
+
+@steps_a_turn.register
+def _(network: ForMany) -> int:
+    return TURN
 
 
 def _is_large(x: jax.Array) -> bool:
