@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -26,9 +27,21 @@ from headrace.engines.reference.agent import (
 )
 from headrace.engines.reference.fused import ForMany, dense, many, passes, programs
 from headrace.engines.reference.fused.passes import passed
-from headrace.engines.reference.later import Made, OuterSum, Pending, Wanted, Whole, chosen, inner_products, now, settled
+from headrace.engines.reference.later import (
+    Made,
+    OuterSum,
+    Pending,
+    Wanted,
+    Whole,
+    chosen,
+    inner_products,
+    now,
+    promised,
+    settled,
+)
 from headrace.engines.reference.networks import Latent, Layout, Seen, activate, deferred, layout_of
 from headrace.engines.reference.networks import dense as dense_of
+from headrace.engines.reference.td import traces_of
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import dot, dots, norm1, without
 from tests.engines.reference.support import N_ACTIONS, compiled, small
@@ -50,7 +63,8 @@ OTHERWISE = {
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(programs, "INTERPRET", True)
     monkeypatch.setattr(many, "LARGE", 512)
-    monkeypatch.setattr(passes, "ROWS", 8)  # several programs for each matrix, also where they are few
+    for module in (passes, many):
+        monkeypatch.setattr(module, "ROWS", 8)  # several programs for each matrix, also where they are few
     for module in (passes, dense):
         monkeypatch.setattr(module, "ROWS_BESIDE", 16)
     for name in ("ONE", "FEW", "MORE", "BACK_ONE", "BACK_FEW"):
@@ -266,6 +280,10 @@ def test_an_agent_learns_the_same_with_its_matrices_as_formulas(name: str) -> No
         assert_near(without_noise(name, mine), without_noise(name, theirs))
 
 
+def pending(tree: Any) -> bool:
+    return any(isinstance(x, Pending) for x in jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, Pending)))
+
+
 def three_steps(name: str, network: Any, settle: bool) -> Any:
     """All that is known after three steps, of which only the last has to leave arrays; and what the passes wrote."""
     agent = small(agent_named(name), NETWORK)
@@ -273,7 +291,7 @@ def three_steps(name: str, network: Any, settle: bool) -> Any:
     state = jax.vmap(lambda key: init_agent(agent, layout, key))(jax.random.split(jax.random.key(1), STREAMS))
     transitions = experience(layout)[1:4]  # an exploring one and an end among them
 
-    def learnt(state: Any, settle: bool, t: Transition, key: jax.Array) -> Any:
+    def learnt(settle: bool, state: Any, t: Transition, key: jax.Array) -> Any:
         return learn_and_look(agent, layout, state, t, draw_step(agent, key), t.next_obs, settle)[:2]
 
     @compiled
@@ -281,7 +299,9 @@ def three_steps(name: str, network: Any, settle: bool) -> Any:
         told = []
         for i, t in enumerate(transitions):
             keys = jax.random.split(jax.random.key(200 + i), STREAMS)
-            state, new = jax.vmap(learnt, (0, None, 0, 0))(state, settle or i == 2, t, keys)
+            settled_now = settle or i == 2
+            state, new = jax.vmap(partial(learnt, settled_now))(state, t, keys)
+            assert pending(state) == (not settled_now and bool(traces_of(state.td)))
             told.append(new)
         return state, told
 
@@ -294,6 +314,40 @@ def test_traces_and_histories_may_stay_formulas_from_one_step_to_the_next(name: 
     assert_near(got, wanted)
     for mine, theirs in zip(told, plainly_told, strict=True):
         assert_near(without_noise(name, mine), without_noise(name, theirs))
+
+
+def test_what_is_promised_is_made_once_and_after_what_the_next_choice_begins_with() -> None:
+    made = []
+
+    def make(*after: jax.Array) -> Any:
+        made.append(after)
+        return {"w": matrix(5, 3, 4), "b": jnp.arange(4.0)}
+
+    gradient, past = promised(make), {"w": matrix(6, 3, 4), "b": jnp.ones(4)}
+    left = without(gradient, past)
+    latent, weights = jnp.ones(64), Whole(matrix(0), passed) * 2.0
+    tree, rows = settled((left, weights), watching=left, vectors={"choice": (latent, weights)}, leaving=left)
+    assert_near(tree[0], without({"w": matrix(5, 3, 4), "b": jnp.arange(4.0)}, past))
+    assert_near(dots((gradient, past)), [jnp.sum(matrix(5, 3, 4) * past["w"]) + 6])
+    assert_near(rows["choice"], latent @ tree[1])
+    assert len(made) == 2  # the first time for the shapes
+    assert made[1][0] is latent
+
+
+def test_inner_products_wait_for_what_a_gradient_says() -> None:
+    wanted = []
+
+    def noted(w: Wanted) -> Made:
+        wanted.append(w)
+        return passed(w)
+
+    first, second = jnp.ones(2), jnp.zeros(3)
+    history = Whole(matrix(0), noted)
+    gradients = [OuterSum(matrix(1, 2, 64), matrix(2, 2, 16), noted, after=after) for after in ([first], [second], ())]
+    for gradient in gradients:
+        dots((gradient, history), (history, history))
+    assert [[id(x) for x in w.after] for w in wanted] == [[id(first)], [id(second)], []]
+    assert [w.beside for w in wanted] == [True, True, False]
 
 
 def test_a_formula_between_two_steps_has_each_of_its_arrays_once() -> None:

@@ -79,6 +79,9 @@ class Later:
     def __rmul__(self, other: Any) -> Later:
         return Joined(jnp.multiply, other, self)
 
+    def __truediv__(self, other: Any) -> Later:
+        return Joined(jnp.divide, self, other)
+
 
 class Whole(Later):
     """A matrix that exists."""
@@ -98,11 +101,12 @@ class Whole(Later):
 
 
 class OuterSum(Later):
-    """The sum of outer products of rows: what the gradient of a dense layer's weights is."""
+    """The sum of outer products of rows: what the gradient of a dense layer's weights is. Its inner products are not
+    begun before all in `after` is there."""
 
-    def __init__(self, x: jax.Array, d: jax.Array, passed: Pass) -> None:
+    def __init__(self, x: jax.Array, d: jax.Array, passed: Pass, after: Sequence[jax.Array] = ()) -> None:
         super().__init__((x.shape[1], d.shape[1]), passed)
-        self.x, self.d = x, d
+        self.x, self.d, self.after = x, d, after
 
     def value(self, read: Callable[[Any], Value]) -> Value:
         return read(self)
@@ -112,6 +116,46 @@ class OuterSum(Later):
 
     def form(self, place: Callable[[Any], int]) -> Form:
         return itemgetter(place(self))
+
+
+class Promise:
+    """Arrays that are computed once it is known what they have to wait for."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self.make = make
+        self.arrays: list[jax.Array] = []
+
+    def keep(self, *after: jax.Array) -> list[jax.Array]:
+        self.arrays = self.arrays or jax.tree.leaves(self.make(*after))
+        return self.arrays
+
+
+class Promised(Whole):
+    """One of them."""
+
+    def __init__(self, shape: tuple[int, ...], promise: Promise, place: int) -> None:
+        Later.__init__(self, shape, _unpassed)
+        self.promise, self.place = promise, place
+
+    @property
+    def array(self) -> jax.Array:
+        return self.promise.keep()[self.place]
+
+
+def promised(make: Callable[..., Any]) -> Any:
+    """The tree that `make` gives, as formulas. It is called once, with what it has to wait for: by `settled`."""
+    leaves, structure = jax.tree.flatten(jax.eval_shape(make))
+    promise = Promise(make)
+    return jax.tree.unflatten(structure, [Promised(x.shape, promise, i) for i, x in enumerate(leaves)])
+
+
+def _promises(*formulas: Any) -> list[Promise]:
+    parts = (part for x in formulas if isinstance(x, Later) for part in x.parts())
+    return [part.promise for part in parts if isinstance(part, Promised)]
+
+
+def _unpassed(wanted: Wanted) -> Made:
+    raise TypeError("what is promised is not gone through in a pass")
 
 
 class Joined(Later):
@@ -214,15 +258,32 @@ def settled(
 ) -> tuple[Any, dict[str, jax.Array]]:
     """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
 
-    What is in `leaving` stays a formula. The squared norm of each formula in `watching` is made in the same pass, and kept with it. The pass that makes the
-    first of `vectors` is waited for: the others follow it, and leave room for what is made of its row.
+    The squared norm of each formula in `watching` is made in the same pass, and kept with it. The pass that makes the
+    first of `vectors` is waited for: the others follow it, and leave room for what is made of its row. What is promised
+    waits for that vector. What is in `leaving` is left as it is, unless it is promised.
     """
     leaves, structure = jax.tree.flatten(tree)
-    left = {id(x): Pending.of(x) for x in jax.tree.leaves(leaving) if isinstance(x, Later)}
-    late = {id(x): x for x in leaves if isinstance(x, Later) and id(x) not in left}
-    watched = {id(x): x for x in jax.tree.leaves(watching) if isinstance(x, Later) and x.square is None}
     vectors = vectors or {}
-    arrays: dict[int, jax.Array] = {}
+    awaited = {id(x): x for x in leaves if _promises(x)}
+    left = {id(x): Pending.of(x) for x in _formulas(leaving) if id(x) not in awaited}
+    late = {id(x): x for x in _formulas(tree) if id(x) not in awaited | left}
+    watched = {id(x): x for x in _formulas(watching) if x.square is None and not _promises(x)}
+    for promise in _promises(*awaited.values()):
+        promise.keep(*[x for x, _ in vectors.values()][:1])
+    found, rows = _gone_through(late, watched, vectors)
+    found |= left | {key: now(x) for key, x in awaited.items()}
+    return jax.tree.unflatten(structure, [found.get(id(x), x) for x in leaves]), rows
+
+
+def _formulas(tree: Any) -> list[Later]:
+    return [x for x in jax.tree.leaves(tree) if isinstance(x, Later)]
+
+
+def _gone_through(
+    late: dict[int, Later], watched: dict[int, Later], vectors: dict[str, Pair]
+) -> tuple[dict[int, Any], dict[str, jax.Array]]:
+    """Pass by pass: the arrays by the formulas' ids, the products by the vectors' names, and the squares."""
+    arrays: dict[int, Any] = {}
     products: dict[str, jax.Array] = {}
     first: list[jax.Array] = []
     for together in sorted(_connected([*late.values(), *watched.values()]), key=lambda g: _place(g, vectors)):
@@ -236,8 +297,7 @@ def settled(
         products |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):
             x.square = square
-    made = arrays | left
-    return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves]), products
+    return arrays, products
 
 
 def _place(together: list[Later], vectors: dict[str, Pair]) -> int:
@@ -262,21 +322,32 @@ def matrix(part: Any) -> Any:
     return part.array if isinstance(part, Whole) else part
 
 
-def inner_products(pairs: list[Pair]) -> list[jax.Array]:
-    """The inner product of each pair, of which one at least is a formula: from factors alone where both are such."""
-    found: dict[int, jax.Array] = {}
+def inner_products(pairs: list[Pair]) -> list[Any]:
+    """The inner product of each pair, of which one at least is a formula: from factors alone where both are such, and
+    itself a formula where something is promised and not there yet."""
+    found: dict[int, Any] = {}
     for i, (a, b) in enumerate(pairs):
         if isinstance(a, OuterSum) and isinstance(b, OuterSum):
             found[i] = jnp.sum(_gram(a.x, b.x) * _gram(a.d, b.d))
         elif a is b and a.square is not None:
             found[i] = a.square
+        elif promises := _promises(a, b):
+            product = Joined(_inner, a, b)
+            found[i] = now(product) if all(promise.arrays for promise in promises) else product
     left = [i for i in range(len(pairs)) if i not in found]
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]
         like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
-        made = like.passed(Wanted(sums=[(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]))
+        sums = [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]
+        parts = (part for pair in sums for x in pair for part in x.parts())
+        after = [x for part in parts if isinstance(part, OuterSum) for x in part.after][:1]
+        made = like.passed(Wanted(sums=sums, after=after, beside=bool(after)))
         found |= dict(zip(together, made.sums, strict=True))
     return [found[i] for i in range(len(pairs))]
+
+
+def _inner(a: Value, b: Value) -> Value:
+    return jnp.sum(a * b)
 
 
 def _gram(a: jax.Array, b: jax.Array) -> jax.Array:

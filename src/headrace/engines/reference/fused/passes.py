@@ -18,8 +18,9 @@ from headrace.engines.reference.fused.dense import ROWS_BESIDE
 from headrace.engines.reference.fused.programs import call, count, load, total_of
 from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wanted, Whole, matrix
 
-TALL = 8  # rows that a program has in its registers
-ROWS = 32  # rows that a program goes through, unless others are to find room beside it
+TALL = 4  # rows of a tile: one for each warp
+TILES = 2  # that are on their way at once
+ROWS = 64  # that a program goes through, unless others are to find room beside it
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,12 @@ def _pass_kernel(plan: Plan, tall: int, *refs: Any) -> None:
     column, place = count(columns, 1), jax.lax.iota(jnp.int32, columns)
     number = {key: given.numbers[0][i] for i, key in enumerate(plan.numbers)}
     outers = list(zip(plan.outers.items(), given.xs, given.ds, strict=True))
-    slopes = [[load(d, k * columns + column) for k in range(outer.d.shape[0])] for (_, outer), _, d in outers]
-    nothing = jnp.zeros((TALL, columns), jnp.float32)
-    totals, products = [nothing] * len(wanted.sums), [nothing] * len(wanted.rows)
-    for start in range(0, tall, TALL):
-        first = program * tall + start
+    # As a tile, though its rows are equal: as one row it would be spread over the threads in another way than tiles are.
+    across = jnp.broadcast_to(column, (TALL, columns))
+    slopes = [[load(d, k * columns + across) for k in range(outer.d.shape[0])] for (_, outer), _, d in outers]
+
+    def one(first: Any, totals: list[Value], products: list[Value]) -> tuple[list[Value], list[Value]]:
+        """What is made of a tile is stored, or added to what others gave."""
         row = first + count(TALL, 0)
         tiles: dict[int, Value] = {
             key: load(ref, row * columns + column) for key, ref in zip(plan.wholes, given.wholes, strict=True)
@@ -94,14 +96,23 @@ def _pass_kernel(plan: Plan, tall: int, *refs: Any) -> None:
         for ((key, outer), x, _), d in zip(outers, slopes, strict=True):
             tiles[key] = total_of(load(x, k * outer.x.shape[1] + row) * d_k for k, d_k in enumerate(d))
 
-        def read(part: Any, tiles: dict[int, Value] = tiles) -> Value:
+        def read(part: Any) -> Value:
             return tiles[id(matrix(part))] if isinstance(part, Later) else number.get(id(part), part)
 
         for ref, formula in zip(given.outputs, wanted.outputs, strict=True):
             plt.store(ref.at[row * columns + column], formula.value(read))
         totals = [total + a.value(read) * b.value(read) for total, (a, b) in zip(totals, wanted.sums, strict=True)]
         through = zip(products, given.rows, wanted.rows, strict=True)
-        products = [total + load(x, row) * w.value(read) for total, x, (_, w) in through]
+        return totals, [total + load(x, row) * w.value(read) for total, x, (_, w) in through]
+
+    def some(i: Any, made: tuple[list[Value], list[Value]]) -> tuple[list[Value], list[Value]]:
+        for k in range(TILES):
+            made = one(program * tall + (i * TILES + k) * TALL, *made)
+        return made
+
+    nothing = jnp.zeros((TALL, columns), jnp.float32)
+    begun = [nothing] * len(wanted.sums), [nothing] * len(wanted.rows)
+    totals, products = jax.lax.fori_loop(0, tall // (TALL * TILES), some, begun)
     for i, total in enumerate(totals):
         given.sums[0][program * len(totals) + i] = jnp.sum(total)
     for ref, total in zip(given.row_parts, products, strict=True):

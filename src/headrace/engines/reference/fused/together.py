@@ -21,7 +21,7 @@ from headrace.engines.reference.fused.dense import few_times, times_turned
 from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, encoded, encoder_gradient, imagined
 from headrace.engines.reference.fused.many import ForMany
 from headrace.engines.reference.fused.passes import passed
-from headrace.engines.reference.later import OuterSum, now
+from headrace.engines.reference.later import OuterSum, now, promised
 from headrace.engines.reference.networks import Latent, Layout, Modules, Seen, apart, q_of
 from headrace.engines.reference.objectives import guessing_loss, rows_of
 from headrace.engines.reference.td import best, value_modules
@@ -198,7 +198,7 @@ def _guesses(net: Any, layout: Layout, spr: Spr, modules: Modules, given: Imagin
         d = dx.reshape(given.latents.shape)
         dz, layers = dynamics_gradient(net, modules["dynamics"], given.first.z, given.actions, given.kept, d)
         made = _to_encoder(net, modules["encoder"], given.image, given.first)(dz)
-        return {**made, "dynamics": layers(made["encoder"][0]["b"])}
+        return {**made, "dynamics": promised(layers)}
 
     return Sent(rows_of(given.latents), back, {"predictor": modules["predictor"]}, value, truths)
 
@@ -225,8 +225,11 @@ def _backwards(
     rows = _cut(times_turned(jnp.concatenate(parts), w, after, beside), parts)
     found: Found = {}
     for (name, r), dx in zip(returning.items(), rows, strict=True):
-        projection: Any = {"w": OuterSum(r.rows, r.slopes, passed), "b": jnp.sum(r.slopes, axis=0)}
-        found[name] = r.value, {**r.back(dx), "projection": [projection], **r.behind}
+        back = r.back(dx)
+        # Its inner products with a history may wait until the small kernels of the way back have begun.
+        weights = OuterSum(r.rows, r.slopes, passed, after=[back["encoder"][0]["b"]])
+        projection: Any = {"w": weights, "b": jnp.sum(r.slopes, axis=0)}
+        found[name] = r.value, {**back, "projection": [projection], **r.behind}
     return found
 
 
