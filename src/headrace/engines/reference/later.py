@@ -130,16 +130,18 @@ class Promise:
         return self.arrays
 
 
-class Promised(Whole):
+class Promised(Later):
     """One of them."""
 
     def __init__(self, shape: tuple[int, ...], promise: Promise, place: int) -> None:
-        Later.__init__(self, shape, _unpassed)
+        super().__init__(shape, _unpassed)
         self.promise, self.place = promise, place
 
-    @property
-    def array(self) -> jax.Array:
+    def value(self, read: Callable[[Any], Value]) -> Value:
         return self.promise.keep()[self.place]
+
+    def parts(self) -> Iterator[Any]:
+        yield self
 
 
 def promised(make: Callable[..., Any]) -> Any:

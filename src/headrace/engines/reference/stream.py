@@ -182,7 +182,8 @@ def learnt_from(
     setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, before: Any = (), settle: bool = True
 ) -> tuple[StreamState, Finished, Projected]:
     """Learns from what the chosen action led to; the choice is still the old one. `before` is what was computed before
-    that was known; what the projections will make of the next observation comes last. `settle`: see `learn_and_look`."""
+    that was known; what the projections will make of the next observation comes last. `settle` is
+    `learn_and_look`'s."""
     obs_scale, frame = _observe(state.obs_scale, timestep.successor)
     next_obs = _followed(state.obs, frame)
     gamma = setting.agent.td.gamma

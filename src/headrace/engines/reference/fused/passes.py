@@ -83,7 +83,7 @@ def _pass_kernel(plan: Plan, tall: int, *refs: Any) -> None:
     column, place = count(columns, 1), jax.lax.iota(jnp.int32, columns)
     number = {key: given.numbers[0][i] for i, key in enumerate(plan.numbers)}
     outers = list(zip(plan.outers.items(), given.xs, given.ds, strict=True))
-    # As a tile, though its rows are equal: as one row it would be spread over the threads in another way than tiles are.
+    # As a tile whose rows are equal: one row would be spread over the threads in another way than tiles are.
     across = jnp.broadcast_to(column, (TALL, columns))
     slopes = [[load(d, k * columns + across) for k in range(outer.d.shape[0])] for (_, outer), _, d in outers]
 

@@ -1,0 +1,58 @@
+"""What tests of formulas share: small matrices that count as large, kernels that an interpreter runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from headrace.agents import Mlp
+from headrace.engines.reference.fused import dense, many, passes, programs
+from headrace.engines.reference.networks import Layout
+from headrace.engines.reference.transition import Transition
+from tests.engines.reference.support import N_ACTIONS
+
+NETWORK = Mlp((32,), 16)  # a projection of 512 weights, which counts as large here
+STREAMS, STEPS = 2, 5
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(programs, "INTERPRET", True)
+    monkeypatch.setattr(many, "LARGE", 512)
+    for module in (passes, many):
+        monkeypatch.setattr(module, "ROWS", 8)  # several programs for each matrix, also where they are few
+    for module in (passes, dense):
+        monkeypatch.setattr(module, "ROWS_BESIDE", 16)
+    for name in ("ONE", "FEW", "MORE", "BACK_ONE", "BACK_FEW"):
+        monkeypatch.setattr(dense, name, dense.Piece(16, 16))
+    yield
+    jax.clear_caches()
+
+
+def matrix(seed: int, rows: int = 64, columns: int = 16) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), (rows, columns))
+
+
+def assert_near(got: Any, wanted: Any, tolerance: float = 1e-5) -> None:
+    for mine, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=tolerance * max(1.0, float(jnp.abs(theirs).max())))
+
+
+def experience(layout: Layout) -> list[Transition]:
+    """Steps of both streams: an exploring one, an end and a truncation among them."""
+    found = []
+    for i in range(STEPS):
+        key = jax.random.split(jax.random.key(100 + i), 4)
+        obs, following = (jax.random.normal(k, (STREAMS, *layout.observation_shape)) for k in key[:2])
+        flags = {
+            "terminated": jnp.array([i == 3, False]), "truncated": jnp.array([False, i == 4]),
+            "last": jnp.array([i == 3, i == 4]), "greedy": jnp.array([True, i != 2]),
+        }  # fmt: skip
+        action = jax.random.randint(key[2], (STREAMS,), 0, N_ACTIONS)
+        found.append(Transition(obs, action, jax.random.normal(key[3], (STREAMS,)), following, **flags))
+    return found
