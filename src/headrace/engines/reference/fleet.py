@@ -198,6 +198,7 @@ class Fleet:
             return *answered(env_states, state, projected), log
 
         def some(i: Any, carry: Carry) -> Carry:
+            """A turn: after its last step everything is an array again."""
             for k in range(turn):
                 carry = one(i * turn + k, carry, settle=k == turn - 1)
             return carry
@@ -216,7 +217,7 @@ def _renewed(tally: Tally, step: jax.Array) -> Tally:
     return begun._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
 
 
-# Two steps of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
+# Two turns of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
 # does so where the number of steps is part of the program. The whole loop is one graph that the card goes through by
 # itself, and kernels that do not wait for each other run side by side: most are far too small to fill a card.
 _CARD = {
