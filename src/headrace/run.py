@@ -17,7 +17,7 @@ from headrace.part import from_json, to_json, tweak
 from headrace.stream import Engine, HostStream, Stream
 
 # Of each engine, raised whenever the same run would give other numbers: no old run is continued by new arithmetic.
-NUMERICS = {"reference": 4, "fast": 5}
+NUMERICS = {"reference": 4, "fast": 6}
 
 
 @dataclass(frozen=True)

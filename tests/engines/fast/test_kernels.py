@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from headrace.agents import agent_named
 from headrace.engines.fast import machine
 from headrace.engines.fast.kernels import directions, layers, outers
-from headrace.engines.fast.kernels.directions import C_KEEP, C_TAKE, COEFFICIENTS, DIRECTIONS, C, G, U
+from headrace.engines.fast.kernels.directions import C_KEEP, C_TAKE, COEFFICIENTS, DIRECTIONS, C, G, U, Z
 from headrace.engines.fast.memory import NONE
+from headrace.engines.fast.updates import mask_of, merging, pairs_needed
 from tests.engines.fast.bench import Bench, close
 
 SHAPES = [(5, 3), (8, 16), (13, 20), (6, 41)]
@@ -101,7 +103,8 @@ def layer(bench, inputs, outputs, count):
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
 @pytest.mark.parametrize("count", [2, 5])
 @pytest.mark.parametrize(("value", "along_g"), [(True, -0.2), (False, -0.2), (False, 0.0)])
-def test_a_layer_moves_along_everything_in_one_pass(inputs, outputs, count, value, along_g):
+@pytest.mark.parametrize("past", [True, False])
+def test_a_layer_moves_along_everything_in_one_pass(inputs, outputs, count, value, along_g, past):
     """The last is the way of a rule that follows its trace and nothing else."""
     bench = Bench()
     made = layer(bench, inputs, outputs, count)
@@ -110,7 +113,7 @@ def test_a_layer_moves_along_everything_in_one_pass(inputs, outputs, count, valu
     k[U], k[G], k[C], k[C_KEEP], k[C_TAKE] = 0.9, -0.4, 0.2, 0.6, 0.4
     bench.array("coefficients", values=k)
     active, square = bench.memory.whole(1), bench.memory.sum()
-    absent = {} if value else {"x_value": NONE, "d_value": NONE}
+    absent = ({} if value else {"x_value": NONE, "d_value": NONE}) | ({} if past else {"c": NONE})
     bench.program.emit(
         outers.outer_update, **{**bench.at, **absent}, active=active, inputs=inputs, outputs=outputs, count=count,
         e=NONE, m=NONE, square=square,
@@ -120,10 +123,10 @@ def test_a_layer_moves_along_everything_in_one_pass(inputs, outputs, count, valu
     own, other = np.outer(made["x"], made["d"]), np.outer(made["x_value"], made["d_value"])
     trace = 0.7 * made["z"] + own
     u, g = a * trace + b * own + v * other, made["x_aux"].T @ made["d_aux"]
-    w = made["w"] + 0.9 * u - 0.4 * g + 0.2 * made["c"]
+    w = made["w"] + 0.9 * u - 0.4 * g + (0.2 * made["c"] if past else 0)
     close(bench["z"], trace)
     close(bench["w"], w)
-    close(bench["c"], 0.6 * made["c"] + 0.4 * g)
+    close(bench["c"], 0.6 * made["c"] + 0.4 * g if past else made["c"])
     close(bench["y"], made["x_next"] @ w)
     assert bench.s[square] == pytest.approx((u * u).sum(), rel=1e-5)
 
@@ -142,6 +145,37 @@ def test_the_inner_products_that_a_history_is_judged_by(inputs, outputs):
     g = made["x_aux"].T @ made["d_aux"]
     assert bench.s[gram + DIRECTIONS * G + C] == pytest.approx((g * made["c"]).sum(), rel=1e-4, abs=1e-4)
     assert bench.s[gram + DIRECTIONS * C + C] == pytest.approx((made["c"] ** 2).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize(("keep", "traced"), [(0.7, True), (0.0, True), (0.7, False)])
+def test_the_inner_products_that_orth2_is_judged_by_beside_them(inputs, outputs, keep, traced):
+    """Of a trace that goes on, of one that was cut and of none: of the last two nothing old is looked at."""
+    bench = Bench()
+    made = layer(bench, inputs, outputs, 5)
+    bench.first["keep"][:] = keep
+    if keep == 0:
+        bench.first["z"][:] = np.nan
+    active, gram = bench.memory.whole(1), bench.memory.sum(DIRECTIONS**2)
+    operands = {name: at for name, at in bench.at.items() if name not in ("w", "x_next", "y")}
+    operands |= {} if traced else {"z": NONE}
+    bench.program.emit(
+        outers.outer_products, **operands, active=active, gram=gram, mask=outers.HISTORY_AND_TRACE, mask_at_rest=0,
+        inputs=inputs, outputs=outputs, count=5, e=NONE, m=NONE,
+    )  # fmt: skip
+    bench.run()
+    g, c, new = made["x_aux"].T @ made["d_aux"], made["c"], np.outer(made["x"], made["d"])
+    trace = np.float32(keep) * made["z"] + new if traced and keep else new
+    wanted = {(G, C): g * c, (C, C): c * c, (G, Z): g * trace, (C, Z): c * trace, (Z, Z): trace**2}
+    for (i, j), products in wanted.items():
+        found = bench.s[gram + DIRECTIONS * i + j], bench.s[gram + DIRECTIONS * j + i]
+        assert found == pytest.approx((products.sum(),) * 2, rel=1e-4, abs=1e-4)
+
+
+def test_orth2_of_stream_q_needs_just_these() -> None:
+    rule = merging(agent_named("strq+spr+orth2").merge, agent_named("strq+spr+orth2"))
+    pairs = pairs_needed(rule, directions.NO_FILTER, directions.RAW, directions.SHARED, told=False)
+    assert mask_of(pairs - {(G, G)}) == outers.HISTORY_AND_TRACE
 
 
 def test_what_rounding_leaves_of_two_parallel_vectors_has_no_negative_length() -> None:

@@ -255,7 +255,7 @@ class OuterModule(Module):
         self.gradients = gradients
         inputs, self.outputs = self.weights.layers[0].shapes["w"]
         self.inputs = inputs + 1
-        self._rows = rule.frame.memory.room(3 * self.outputs)
+        self._rows = rule.frame.memory.room(max(3 * self.outputs, 5))  # three rows, or five sums
 
     def weigh(self, program: Program) -> None:
         """Inner products and coefficients."""

@@ -29,12 +29,16 @@ from headrace.engines.fast.kernels.rows import (
     FIVE,
     follow_all_row,
     follow_all_with_five,
+    follow_all_with_new,
     follow_decaying_row,
     follow_trace_row,
     follow_trace_with_five,
+    follow_trace_with_new,
     history_1,
     history_2,
+    history_and_trace,
     move_by_five,
+    move_by_five_new,
 )
 from headrace.engines.fast.kernels.vectors import ONE, ZERO, add_row, dot, fill, long_dot, renew
 from headrace.engines.fast.kernels.ways import sizes_1, sizes_4, through_1, through_4
@@ -124,6 +128,33 @@ def history_products(f, s, gram, inputs, outputs, x, d, c, found):
     s[gram + DIRECTIONS * C + C] += own
 
 
+HISTORY_AND_TRACE = HISTORY_ONLY | sum(1 << (DIRECTIONS * i + Z) for i in (G, C, Z))  # and orth2 against the trace
+
+
+@ordered
+def history_and_trace_products(f, s, gram, inputs, outputs, x_aux, d_aux, c, z, keep, x, d, found):
+    """g . c, c . c, g . z, c . z and z . z, where z is the new trace, in one pass; `found` is room for five numbers.
+
+    Where the trace begins anew, the old one is not looked at.
+    """
+    at = f.ctypes.data
+    kept = f[keep] if z >= 0 else ZERO
+    first, step = (d, 0) if kept == ZERO else (z, outputs)
+    by_c, own_c, by_z, between, own_z = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(inputs):
+        history_and_trace(
+            at + 4 * (c + i * outputs), at + 4 * (x_aux + i), inputs, at + 4 * d_aux, outputs,
+            at + 4 * (first + i * step), at + 4 * (x + i), at + 4 * d, kept, at + 4 * found,
+        )  # fmt: skip
+        by_c, own_c, by_z = by_c + f[found], own_c + f[found + 1], by_z + f[found + 2]
+        between, own_z = between + f[found + 3], own_z + f[found + 4]
+    s[gram + DIRECTIONS * G + C] += by_c
+    s[gram + DIRECTIONS * C + C] += own_c
+    s[gram + DIRECTIONS * G + Z] += by_z
+    s[gram + DIRECTIONS * C + Z] += between
+    s[gram + DIRECTIONS * Z + Z] += own_z
+
+
 @ordered
 def outer_products(
     f, s, n, gram, active, mask, mask_at_rest, inputs, outputs, z, keep, x, d, x_value, d_value, terms,
@@ -135,6 +166,10 @@ def outer_products(
         return
     if wanted == HISTORY_ONLY and count == FIVE:
         history_products(f, s, gram, inputs, outputs, x_aux, d_aux, c, rows)
+        mirror(s, gram)
+        return
+    if wanted == HISTORY_AND_TRACE and count == FIVE:
+        history_and_trace_products(f, s, gram, inputs, outputs, x_aux, d_aux, c, z, keep, x, d, rows)
         mirror(s, gram)
         return
     needs_g, needs_td = asks_for(wanted, G), asks_for(wanted, U) or asks_for(wanted, Z)
@@ -200,7 +235,7 @@ def outer_update(
     a, b, by = f[terms], f[terms + 1], k[U] * f[terms] + k[Z]
     x_other, d_other, v = (x_value, d_value, f[terms + 2]) if x_value >= 0 else (x, d, ZERO)
     way = way_of_td(x_value, d, b, k[Z], e, m)
-    joined = learns and count == FIVE and c >= 0 and way in (ALONG_TRACE, ALONG_ALL)
+    joined = learns and count == FIVE and way in (ALONG_TRACE, ALONG_ALL)
     if y >= 0:
         fill(part(f, y, outputs), ZERO)
     for i in range(inputs):
@@ -212,8 +247,8 @@ def outer_update(
         value, value_slopes = at + 4 * (x_other + i), at + 4 * d_other
         if joined:
             total += follow_with_five(
-                way, weights, traces, own, slopes, value, value_slopes, kept, a, b, v, by, k, at + 4 * (c + row),
-                at + 4 * (x_aux + i), inputs, at + 4 * d_aux, outputs,
+                way, weights, traces, own, slopes, value, value_slopes, kept, a, b, v, by, k, c >= 0,
+                at + 4 * (c + row), at + 4 * (x_aux + i), inputs, at + 4 * d_aux, outputs,
             )  # fmt: skip
         elif way == ALONG_TRACE:
             total += follow_trace_row(weights, traces, own, slopes, 0, 0, outputs, kept, ZERO, ZERO, ZERO, by)
@@ -231,17 +266,25 @@ def outer_update(
 
 
 @ordered
-def follow_with_five(way, w, z, x, d, x_value, d_value, kept, a, b, v, by, k, c, x_aux, inputs, d_aux, outputs):
+def follow_with_five(way, w, z, x, d, x_value, d_value, kept, a, b, v, by, k, past, c, x_aux, inputs, d_aux, outputs):
     """What both updates do to one row, in one pass over it."""
-    if way == ALONG_TRACE:
+    if way == ALONG_TRACE and past:
         return follow_trace_with_five(
             w, z, x, d, 0, 0, kept, ZERO, ZERO, ZERO, by, c, x_aux, inputs, d_aux, outputs, k[G], k[C], k[C_KEEP],
             k[C_TAKE],
         )  # fmt: skip
-    return follow_all_with_five(
-        w, z, x, d, x_value, d_value, kept, a, b, v, k[U], c, x_aux, inputs, d_aux, outputs, k[G], k[C], k[C_KEEP],
-        k[C_TAKE],
-    )  # fmt: skip
+    if way == ALONG_TRACE:
+        return follow_trace_with_new(
+            w, z, x, d, 0, 0, kept, ZERO, ZERO, ZERO, by, 0, x_aux, inputs, d_aux, outputs, k[G], ZERO, ZERO, ZERO
+        )
+    if past:
+        return follow_all_with_five(
+            w, z, x, d, x_value, d_value, kept, a, b, v, k[U], c, x_aux, inputs, d_aux, outputs, k[G], k[C], k[C_KEEP],
+            k[C_TAKE],
+        )  # fmt: skip
+    return follow_all_with_new(
+        w, z, x, d, x_value, d_value, kept, a, b, v, k[U], 0, x_aux, inputs, d_aux, outputs, k[G], ZERO, ZERO, ZERO
+    )
 
 
 @ordered
@@ -255,9 +298,12 @@ def last_rows_through(f, w, x, y, inputs, outputs):
 @ordered
 def move_by_aux(f, k, at, w, c, outputs, x, inputs, d, count, rows):
     """The part of `outer_update` that the auxiliary has in one row; w, c and x are that row's."""
-    if count == FIVE and c >= 0:
+    if count == FIVE:
         weights, past, values, slopes = at + 4 * w, at + 4 * c, at + 4 * x, at + 4 * d
-        move_by_five(weights, past, values, inputs, slopes, outputs, k[G], k[C], k[C_KEEP], k[C_TAKE])
+        if c >= 0:
+            move_by_five(weights, past, values, inputs, slopes, outputs, k[G], k[C], k[C_KEEP], k[C_TAKE])
+        else:
+            move_by_five_new(weights, 0, values, inputs, slopes, outputs, k[G], ZERO, ZERO, ZERO)
         return
     g = part(f, rows + outputs, outputs)
     gradient_row(g, f, x, d, count, inputs, 0)

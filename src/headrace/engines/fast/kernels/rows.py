@@ -137,38 +137,54 @@ def _five(making: Pass, x: Any, x_step: Any, d: Any, size: Any) -> tuple[list[Nu
     return inputs, [making.row(d, k, size) for k in range(FIVE)]
 
 
-class Beside:
-    """What the auxiliary does to one row: g = sum_k x_k d_k, w <- w + by_g g + by_c c, c <- keep c + take g."""
+def _gradient(lanes: Lanes, j: Any, inputs: list[Number], slopes: list[Any]) -> Any:
+    """sum_k x_k d_k."""
+    g = lanes.times(inputs[0](lanes), lanes.load(slopes[0], j))
+    for own, slope in zip(inputs[1:], slopes[1:], strict=True):
+        g = lanes.fma(own(lanes), lanes.load(slope, j), g)
+    return g
 
-    def __init__(self, making: Pass, c: Any, x: Any, x_step: Any, d: Any, size: Any, *numbers: Any) -> None:
-        self._c, (self._inputs, self._slopes) = c, _five(making, x, x_step, d, size)
+
+class Beside:
+    """What the auxiliary does to one row: g = sum_k x_k d_k, w <- w + by_g g + by_c c, c <- keep c + take g.
+
+    Without a `past` there is no c."""
+
+    def __init__(self, making: Pass, past: bool, c: Any, x: Any, x_step: Any, d: Any, size: Any, *numbers: Any) -> None:
+        self._past, self._c, (self._inputs, self._slopes) = past, c, _five(making, x, x_step, d, size)
         self._by_g, self._by_c, self._keep, self._take = map(making.spread, numbers)
 
     def moved(self, lanes: Lanes, j: Any, w: Any) -> Any:
         """New weights; the new c is written."""
-        g = lanes.times(self._inputs[0](lanes), lanes.load(self._slopes[0], j))
-        for own, slope in zip(self._inputs[1:], self._slopes[1:], strict=True):
-            g = lanes.fma(own(lanes), lanes.load(slope, j), g)
+        g = _gradient(lanes, j, self._inputs, self._slopes)
+        moved = lanes.fma(self._by_g(lanes), g, w)
+        if not self._past:
+            return moved
         past = lanes.load(self._c, j)
         lanes.fetch(self._c, j, AHEAD)
         lanes.store(lanes.fma(self._take(lanes), g, lanes.times(self._keep(lanes), past)), self._c, j)
-        return lanes.fma(self._by_c(lanes), past, lanes.fma(self._by_g(lanes), g, w))
+        return lanes.fma(self._by_c(lanes), past, moved)
 
 
-@intrinsic
-def move_by_five(typing: Any, w, c, x, x_step, d, size, by_g, by_c, keep, take):
-    """An auxiliary's part alone: `Beside`."""
+def _move_by_five(past: bool) -> Any:
+    """An instruction: an auxiliary's part alone, `Beside`."""
+
+    def move(typing: Any, w, c, x, x_step, d, size, by_g, by_c, keep, take):
+        return NOTHING(*[ADDRESS] * 6, *[FLOAT] * 4), generate
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
         w, size, making = args[0], args[5], Pass(builder)
-        beside = Beside(making, *args[1:])
+        beside = Beside(making, past, *args[1:])
         making.over(size, lambda lanes, j: lanes.store(beside.moved(lanes, j, lanes.load(w, j)), w, j))
         return context.get_dummy_value()
 
-    return NOTHING(*[ADDRESS] * 6, *[FLOAT] * 4), generate
+    return intrinsic(move)
 
 
-def _follow_with_five(kind: int) -> Any:
+move_by_five, move_by_five_new = map(_move_by_five, (True, False))
+
+
+def _follow_with_five(kind: int, past: bool) -> Any:
     """An instruction: a `Row` and what is `Beside`, as one after the other; gives ||u||^2."""
 
     def follow(
@@ -179,14 +195,15 @@ def _follow_with_five(kind: int) -> Any:
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
         w, size, making = args[0], args[15], Pass(builder)
-        row, beside = Row(making, kind, *args[:11]), Beside(making, *args[11:])
+        row, beside = Row(making, kind, *args[:11]), Beside(making, past, *args[11:])
         making.over(size, lambda lanes, j: lanes.store(beside.moved(lanes, j, row.moved(lanes, j)), w, j))
         return row.square.total()
 
     return intrinsic(follow)
 
 
-follow_trace_with_five, follow_all_with_five = map(_follow_with_five, (ALONG_TRACE, ALONG_ALL))
+follow_trace_with_five, follow_all_with_five = (_follow_with_five(kind, True) for kind in (ALONG_TRACE, ALONG_ALL))
+follow_trace_with_new, follow_all_with_new = (_follow_with_five(kind, False) for kind in (ALONG_TRACE, ALONG_ALL))
 
 
 def _history(rows: int) -> Any:
@@ -232,3 +249,30 @@ def _history(rows: int) -> Any:
 
 
 history_2, history_1 = map(_history, (2, 1))
+
+
+@intrinsic
+def history_and_trace(typing: Any, c, x_aux, x_step, d_aux, size, z, x, d, keep, out):
+    """Of one row, g . c, c . c, g . t, c . t and t . t to `out`: g is made of five outer products, t = keep z + x d."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        c, x_aux, x_step, d_aux, size, z, x, d, keep, out = args
+        making = Pass(builder)
+        (inputs, slopes), own, kept = _five(making, x_aux, x_step, d_aux, size), making.read(x), making.spread(keep)
+        sums = [Sum(making, 1) for _ in range(5)]
+
+        def body(lanes: Lanes, j: Any) -> None:
+            g, past = _gradient(lanes, j, inputs, slopes), lanes.load(c, j)
+            trace = lanes.fma(own(lanes), lanes.load(d, j), lanes.times(kept(lanes), lanes.load(z, j)))
+            lanes.fetch(c, j, AHEAD)
+            lanes.fetch(z, j, AHEAD)
+            pairs = (g, past), (past, past), (g, trace), (past, trace), (trace, trace)
+            for total, pair in zip(sums, pairs, strict=True):
+                total.add_product(lanes, *pair)
+
+        making.over(size, body)
+        for i, total in enumerate(sums):
+            making.single.store(total.total(), out, number(i))
+        return context.get_dummy_value()
+
+    return NOTHING(*[ADDRESS] * 8, FLOAT, ADDRESS), generate
