@@ -1,37 +1,20 @@
-"""What tests of formulas share: small matrices that count as large, kernels that an interpreter runs."""
+"""What tests of formulas share: a network whose matrices count as large in them, and its experience."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from headrace.agents import Mlp
-from headrace.engines.reference.fused import dense, many, passes, programs
 from headrace.engines.reference.networks import Layout
 from headrace.engines.reference.transition import Transition
 from tests.engines.reference.support import N_ACTIONS
 
 NETWORK = Mlp((32,), 16)  # a projection of 512 weights, which counts as large here
 STREAMS, STEPS = 2, 5
-
-
-@pytest.fixture
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(programs, "INTERPRET", True)
-    monkeypatch.setattr(many, "LARGE", 512)
-    for module in (passes, many):
-        monkeypatch.setattr(module, "ROWS", 8)  # several programs for each matrix, also where they are few
-    for module in (passes, dense):
-        monkeypatch.setattr(module, "ROWS_BESIDE", 16)
-    for name in ("ONE", "FEW", "MORE", "BACK_ONE", "BACK_FEW"):
-        monkeypatch.setattr(dense, name, dense.Piece(16, 16))
-    yield
-    jax.clear_caches()
 
 
 def matrix(seed: int, rows: int = 64, columns: int = 16) -> jax.Array:

@@ -21,10 +21,9 @@ from headrace.engines.reference.later import (
     promised,
     settled,
 )
-from headrace.engines.reference.trees import dot, dots, norm1, without
-from tests.engines.reference.formulas import assert_near, interpreted, matrix
+from headrace.engines.reference.trees import dot, dots, norm1, norm2, without
+from tests.engines.reference.formulas import assert_near, matrix
 
-__all__ = ["interpreted"]
 pytestmark = pytest.mark.usefixtures("interpreted")
 
 
@@ -117,6 +116,16 @@ def test_what_is_promised_is_made_once_and_after_what_the_next_choice_begins_wit
     assert made[1][0] is latent
 
 
+def test_who_needs_what_is_promised_has_it_at_once() -> None:
+    gradient = promised(lambda *after: {"w": matrix(5, 3, 4), "b": jnp.arange(4.0)})
+    assert_near(norm2(gradient), jnp.sqrt(jnp.sum(matrix(5, 3, 4) ** 2) + 14))
+
+
+def test_rows_that_do_not_divide_into_tiles_are_refused() -> None:
+    with pytest.raises(ValueError, match="goes through 8 rows at a time, and 12 rows do not"):
+        passed(Wanted(outputs=[Whole(matrix(0, 12), passed)]))
+
+
 def test_inner_products_wait_for_what_a_gradient_says() -> None:
     wanted = []
 
@@ -128,7 +137,8 @@ def test_inner_products_wait_for_what_a_gradient_says() -> None:
     history = Whole(matrix(0), noted)
     gradients = [OuterSum(matrix(1, 2, 64), matrix(2, 2, 16), noted, after=after) for after in ([first], [second], ())]
     for gradient in gradients:
-        dots((gradient, history), (history, history))
+        found = dots((gradient, history), (history, history))
+        assert_near(found, [jnp.sum(now(gradient) * history.array), jnp.sum(history.array**2)])
     assert [[id(x) for x in w.after] for w in wanted] == [[id(first)], [id(second)], []]
     assert [w.beside for w in wanted] == [True, True, False]
 

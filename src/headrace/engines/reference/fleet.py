@@ -174,6 +174,8 @@ class Fleet:
     def _advance_all(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any, turn: int = 1
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
+        if turn > 1 and n % turn:
+            raise ValueError(f"{n} steps are no whole number of turns of {turn}")
         choose, prepare = jax.vmap(chosen), jax.vmap(computed_before)
 
         def led_to(env_states: tuple[Tree, ...], state: StreamState) -> tuple[tuple[Tree, ...], TimeStep]:

@@ -101,8 +101,8 @@ class Whole(Later):
 
 
 class OuterSum(Later):
-    """The sum of outer products of rows: what the gradient of a dense layer's weights is. Its inner products are not
-    begun before all in `after` is there."""
+    """The sum of outer products of rows: what the gradient of a dense layer's weights is. A pass that makes its inner
+    products, and those of others with it, is not begun before the first of `after` is there."""
 
     def __init__(self, x: jax.Array, d: jax.Array, passed: Pass, after: Sequence[jax.Array] = ()) -> None:
         super().__init__((x.shape[1], d.shape[1]), passed)
@@ -131,7 +131,7 @@ class Promise:
 
 
 class Promised(Later):
-    """One of them."""
+    """One array of a promise."""
 
     def __init__(self, shape: tuple[int, ...], promise: Promise, place: int) -> None:
         super().__init__(shape, _unpassed)
@@ -145,7 +145,8 @@ class Promised(Later):
 
 
 def promised(make: Callable[..., Any]) -> Any:
-    """The tree that `make` gives, as formulas. It is called once, with what it has to wait for: by `settled`."""
+    """The tree that `make` gives, as formulas. Its arrays are made once: by `settled`, which says what they wait
+    for, or by whoever needs them before."""
     leaves, structure = jax.tree.flatten(jax.eval_shape(make))
     promise = Promise(make)
     return jax.tree.unflatten(structure, [Promised(x.shape, promise, i) for i, x in enumerate(leaves)])
@@ -161,7 +162,7 @@ def _unpassed(wanted: Wanted) -> Made:
 
 
 class Joined(Later):
-    """A sum, a difference, a multiple or a choice."""
+    """A sum, a difference, a multiple or a choice; also a number that is not known yet (an inner product)."""
 
     def __init__(self, join: Callable[..., Value], *terms: Any) -> None:
         like = next(x for x in terms if isinstance(x, Later))
@@ -258,11 +259,11 @@ def outer_sum(x: jax.Array, d: jax.Array) -> jax.Array:
 def settled(
     tree: Any, watching: Any = (), vectors: dict[str, Pair] | None = None, leaving: Any = ()
 ) -> tuple[Any, dict[str, jax.Array]]:
-    """The tree as arrays, and x @ w of each pair of a vector and a formula of the tree.
+    """The tree as arrays, but for what is in `leaving`; and x @ w of each pair of a vector and a formula of the tree.
 
     The squared norm of each formula in `watching` is made in the same pass, and kept with it. The pass that makes the
     first of `vectors` is waited for: the others follow it, and leave room for what is made of its row. What is promised
-    waits for that vector. What is in `leaving` is left as it is, unless it is promised.
+    waits for that vector. What is in `leaving` becomes `Pending`, unless it is promised.
     """
     leaves, structure = jax.tree.flatten(tree)
     vectors = vectors or {}
@@ -324,9 +325,11 @@ def matrix(part: Any) -> Any:
     return part.array if isinstance(part, Whole) else part
 
 
-def inner_products(pairs: list[Pair]) -> list[Any]:
-    """The inner product of each pair, of which one at least is a formula: from factors alone where both are such, and
-    itself a formula where something is promised and not there yet."""
+def inner_products(pairs: list[Pair], waiting: bool = False) -> list[Any]:
+    """The inner product of each pair, of which one at least is a formula: from factors alone where both are such.
+
+    `waiting`: where something is promised and not there yet, the product is a formula as well. Else it is made now.
+    """
     found: dict[int, Any] = {}
     for i, (a, b) in enumerate(pairs):
         if isinstance(a, OuterSum) and isinstance(b, OuterSum):
@@ -335,7 +338,7 @@ def inner_products(pairs: list[Pair]) -> list[Any]:
             found[i] = a.square
         elif promises := _promises(a, b):
             product = Joined(_inner, a, b)
-            found[i] = now(product) if all(promise.arrays for promise in promises) else product
+            found[i] = product if waiting and not all(promise.arrays for promise in promises) else now(product)
     left = [i for i in range(len(pairs)) if i not in found]
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]

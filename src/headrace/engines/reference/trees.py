@@ -78,12 +78,13 @@ def dot(a: Tree, b: Tree) -> jax.Array:
     return dots((a, b))[0]
 
 
-def dots(*pairs: tuple[Tree, Tree]) -> list[jax.Array]:
-    """The inner products of several pairs of trees."""
+def dots(*pairs: tuple[Tree, Tree], waiting: bool = False) -> list[Any]:
+    """The inner products of several pairs of trees; `waiting`: as formulas where something is promised."""
     leaves = [list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)) for a, b in pairs]
     late = [(i, x, y) for i, pair in enumerate(leaves) for x, y in pair if _is_late(x, y)]
     totals = [sum((jnp.sum(x * y) for x, y in pair if not _is_late(x, y)), start=jnp.float32(0)) for pair in leaves]
-    for (i, _, _), product in zip(late, inner_products([(x, y) for _, x, y in late]), strict=True):
+    found = inner_products([(x, y) for _, x, y in late], waiting)
+    for (i, _, _), product in zip(late, found, strict=True):
         totals[i] += product
     return totals
 
@@ -108,6 +109,6 @@ def cosine(a: Tree, b: Tree) -> jax.Array:
 
 def without(a: Tree, direction: Tree) -> Tree:
     """`a` less its component along `direction`, however short that is; `a` itself where it is zero."""
-    shared, square = dots((a, direction), (direction, direction))
+    shared, square = dots((a, direction), (direction, direction), waiting=True)
     along = shared / (square + TINY)
     return jax.tree.map(lambda x, d: x - along * d, a, direction)

@@ -19,8 +19,8 @@ from headrace.engines.reference.fused.programs import call, count, load, total_o
 from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wanted, Whole, matrix
 
 TALL = 4  # rows of a tile: one for each warp
-TILES = 2  # that are on their way at once
-ROWS = 64  # that a program goes through, unless others are to find room beside it
+TILES = 2  # tiles that are on their way at once
+ROWS = 64  # rows that a program goes through, unless others are to find room beside it
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ def passed(wanted: Wanted) -> Made:
     plan = _plan(wanted)
     rows, columns = plan.shape
     tall = math.gcd(rows, ROWS_BESIDE if wanted.beside else ROWS)
+    if tall % (TALL * TILES):
+        raise ValueError(f"a pass goes through {TALL * TILES} rows at a time, and {rows} rows do not divide into such")
     programs, n_sums = rows // tall, len(wanted.sums)
     outers = plan.outers.values()
     made = call(

@@ -226,7 +226,7 @@ def _backwards(
     found: Found = {}
     for (name, r), dx in zip(returning.items(), rows, strict=True):
         back = r.back(dx)
-        # Its inner products with a history may wait until the small kernels of the way back have begun.
+        # Its inner products with a history are not in a hurry: small kernels of the way back go first.
         weights = OuterSum(r.rows, r.slopes, passed, after=[back["encoder"][0]["b"]])
         projection: Any = {"w": weights, "b": jnp.sum(r.slopes, axis=0)}
         found[name] = r.value, {**back, "projection": [projection], **r.behind}
