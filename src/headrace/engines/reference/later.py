@@ -51,15 +51,15 @@ class Later:
 
     def value(self, read: Callable[[Any], Value]) -> Value:
         """What the formula comes to, where `read` says what a matrix or a number is."""
-        raise NotImplementedError
+        return read(self)
 
     def parts(self) -> Iterator[Any]:
-        """The matrices and numbers that it is made of."""
-        raise NotImplementedError
+        """The matrices and numbers that it is made of: itself, unless it is joined of others."""
+        yield self
 
     def form(self, place: Callable[[Any], int]) -> Form:
         """How it is made of its parts, of which `place` says where they will be found."""
-        raise NotImplementedError
+        return itemgetter(place(self))
 
     def __add__(self, other: Any) -> Later:
         return Joined(jnp.add, self, other)
@@ -90,15 +90,6 @@ class Whole(Later):
         super().__init__(array.shape, passed)
         self.array = array
 
-    def value(self, read: Callable[[Any], Value]) -> Value:
-        return read(self)
-
-    def parts(self) -> Iterator[Any]:
-        yield self
-
-    def form(self, place: Callable[[Any], int]) -> Form:
-        return itemgetter(place(self))
-
 
 class OuterSum(Later):
     """The sum of outer products of rows: what the gradient of a dense layer's weights is. A pass that makes its inner
@@ -107,15 +98,6 @@ class OuterSum(Later):
     def __init__(self, x: jax.Array, d: jax.Array, passed: Pass, after: Sequence[jax.Array] = ()) -> None:
         super().__init__((x.shape[1], d.shape[1]), passed)
         self.x, self.d, self.after = x, d, after
-
-    def value(self, read: Callable[[Any], Value]) -> Value:
-        return read(self)
-
-    def parts(self) -> Iterator[Any]:
-        yield self
-
-    def form(self, place: Callable[[Any], int]) -> Form:
-        return itemgetter(place(self))
 
 
 class Promise:
@@ -139,9 +121,6 @@ class Promised(Later):
 
     def value(self, read: Callable[[Any], Value]) -> Value:
         return self.promise.keep()[self.place]
-
-    def parts(self) -> Iterator[Any]:
-        yield self
 
 
 def promised(make: Callable[..., Any]) -> Any:
