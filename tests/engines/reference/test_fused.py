@@ -24,7 +24,7 @@ from headrace.engines.reference.fused import (
     unrolled,
     vector_times,
 )
-from headrace.engines.reference.fused.dense import times_turned
+from headrace.engines.reference.fused.dense import parts_turned
 from headrace.engines.reference.fused.halves import dynamics_gradient, encoded, encoder_gradient, imagined
 from headrace.engines.reference.networks import Layer, activate, convolve, encode, product, unroll
 from headrace.envs.registry import environment
@@ -96,7 +96,7 @@ def test_a_dense_layer_on_rows_and_on_a_vector() -> None:
 def test_rows_come_back_through_a_dense_layer(monkeypatch: pytest.MonkeyPatch, rows: int, beside: bool) -> None:
     monkeypatch.setattr(dense, "ROWS_BESIDE", 128)  # two programs
     d, w, waited_for = normal(11, rows, 64), normal(12, 256, 64), jnp.zeros((STREAMS, 3))
-    found = jax.vmap(lambda d, w, x: times_turned(d, w, [x], beside))(d, w, waited_for)
+    found = jax.vmap(lambda d, w, x: parts_turned([d], w, [x], beside)[0])(d, w, waited_for)
     np.testing.assert_allclose(found, jnp.einsum("sko,sio->ski", d, w), rtol=0, atol=3e-5)
 
 

@@ -70,15 +70,19 @@ def _(network: Fused, layers: list[Layer], obs: jax.Array, after: Sequence[jax.A
 
 
 @encoder_gradient.register
-def _(network: Fused, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array) -> list[Layer]:
-    dw, db, _ = convolve_backward((obs, *kept, layers[0]["w"]), dz)
+def _(
+    network: Fused, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array, after: Sequence[jax.Array] = ()
+) -> list[Layer]:
+    dw, db, _ = convolve_backward((obs, *kept, layers[0]["w"]), dz, after)
     return [{"w": dw, "b": db}]
 
 
 @imagined.register
-def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> tuple[jax.Array, Kept]:
+def _(
+    network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array, after: Sequence[jax.Array] = ()
+) -> tuple[jax.Array, Kept]:
     (w1, b1), (w2, b2) = ((layer["w"], layer["b"]) for layer in layers)
-    latents, (_, _, *kept) = unroll_forward(z, w1, biases(b1, w1, actions), w2, b2)
+    latents, (_, _, *kept) = unroll_forward(z, w1, biases(b1, w1, actions), w2, b2, after)
     return latents, tuple(kept)
 
 

@@ -30,31 +30,49 @@ class Piece(NamedTuple):
 
 ONE, FEW, MORE = Piece(128, 32), Piece(64, 16), Piece(32, 32)  # of a vector, of a few rows, of twice as many
 BACK_ONE, BACK_FEW = Piece(64, 32), Piece(32, 32)  # the same on the way back
+TILES = 32  # pieces on the way forwards that are laid out one after another
 ROWS_BESIDE = 512  # that a program goes through, where all are to have room at once, and small kernels beside them
 
 
-def _rows_kernel(rows: int, piece: Piece, x: Any, w: Any, y: Any) -> None:
-    """Some outputs of every row: each weight is read once."""
-    inputs, outputs = x.shape[0] // rows, y.shape[0] // rows
+def _rows_kernel(counts: Sequence[int], piece: Piece, *refs: Any) -> None:
+    """Some outputs of every row of every part: each weight is read once."""
+    xs, w, ys = refs[: len(counts)], refs[len(counts)], refs[len(counts) + 1 :]
+    inputs = xs[0].shape[0] // counts[0]
+    outputs = w.shape[0] // inputs
+    rows = [(x, y, k) for x, y, n in zip(xs, ys, counts, strict=True) for k in range(n)]
     first = pl.program_id(0) * piece.outputs
     column = first + count(piece.outputs, 1)
-    totals = [jnp.zeros(piece, jnp.float32)] * rows
-    for start in range(0, inputs, piece.inputs):  # laid out: the next weights are on their way while these are used
-        row = start + count(piece.inputs, 0)
-        tile = load(w, row * outputs + column)
-        totals = [total + load(x, k * inputs + row) * tile for k, total in enumerate(totals)]
+
+    def some(i: Any, totals: list[jax.Array]) -> list[jax.Array]:
+        """Laid out: the next weights are on their way while these are used."""
+        for tile in range(tiles):
+            row = (i * tiles + tile) * piece.inputs + count(piece.inputs, 0)
+            weights = load(w, row * outputs + column)
+            totals = [total + load(x, k * inputs + row) * weights for total, (x, _, k) in zip(totals, rows, strict=True)]
+        return totals
+
+    tiles = math.gcd(inputs // piece.inputs, TILES)
+    turns = inputs // (piece.inputs * tiles)
+    totals = jax.lax.fori_loop(0, turns, some, [jnp.zeros(piece, jnp.float32)] * len(rows))
     at = first + jax.lax.iota(jnp.int32, piece.outputs)
-    for k, total in enumerate(totals):
+    for total, (_, y, k) in zip(totals, rows, strict=True):
         plt.store(y.at[k * outputs + at], jnp.sum(total, axis=0))
+
+
+def parts_times(parts: Sequence[jax.Array], w: jax.Array) -> list[jax.Array]:
+    """x @ w for each of some matrices of few rows, in one pass over w; no gradient."""
+    counts, outputs = [len(x) for x in parts], w.shape[1]
+    piece = ONE if sum(counts) == 1 else FEW if sum(counts) <= 5 else MORE
+    ys = call(
+        functools.partial(_rows_kernel, counts, piece), [(n * outputs,) for n in counts],
+        *(x.ravel() for x in parts), w.ravel(), programs=outputs // piece.outputs,
+    )  # fmt: skip
+    return [y.reshape(n, outputs) for y, n in zip(ys, counts, strict=True)]
 
 
 def few_times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x @ w for a matrix of few rows; no gradient."""
-    rows, outputs = x.shape[0], w.shape[1]
-    piece = ONE if rows == 1 else FEW if rows <= 5 else MORE
-    kernel = functools.partial(_rows_kernel, rows, piece)
-    (y,) = call(kernel, [(rows * outputs,)], x.ravel(), w.ravel(), programs=outputs // piece.outputs)
-    return y.reshape(rows, outputs)
+    return parts_times([x], w)[0]
 
 
 @jax.custom_vjp
@@ -117,33 +135,40 @@ def _tapped_forward(x: jax.Array, w: jax.Array, taps: Taps) -> tuple[jax.Array, 
 
 def _tapped_backward(kept: Any, d: jax.Array) -> Any:
     x, w = kept
-    return times_turned(d, w), jnp.zeros_like(w), Taps(x, d)
+    return parts_turned([d], w)[0], jnp.zeros_like(w), Taps(x, d)
 
 
 tapped_times.defvjp(_tapped_forward, _tapped_backward)
 
 
-def _turned_kernel(rows: int, piece: Piece, tall: int, d: Any, w: Any, dx: Any) -> None:
-    """Some inputs of every row, piece by piece."""
-    outputs = d.shape[0] // rows
+def _turned_kernel(counts: Sequence[int], piece: Piece, tall: int, *refs: Any) -> None:
+    """Some inputs of every row of every part, piece by piece."""
+    ds, w, dxs = refs[: len(counts)], refs[len(counts)], refs[len(counts) + 1 :]
+    outputs = ds[0].shape[0] // counts[0]
     inputs = w.shape[0] // outputs
+    rows = [(d, dx, k) for d, dx, n in zip(ds, dxs, counts, strict=True) for k in range(n)]
     for first in range(0, tall, piece.inputs):
         start = pl.program_id(0) * tall + first
-        totals = [jnp.zeros(piece, jnp.float32)] * rows
+        totals = [jnp.zeros(piece, jnp.float32)] * len(rows)
         for begin in range(0, outputs, piece.outputs):
             column = begin + count(piece.outputs, 1)
             tile = load(w, (start + count(piece.inputs, 0)) * outputs + column)
-            totals = [total + load(d, k * outputs + column) * tile for k, total in enumerate(totals)]
+            totals = [total + load(d, k * outputs + column) * tile for total, (d, _, k) in zip(totals, rows, strict=True)]
         at = start + jax.lax.iota(jnp.int32, piece.inputs)
-        for k, total in enumerate(totals):
+        for total, (_, dx, k) in zip(totals, rows, strict=True):
             plt.store(dx.at[k * inputs + at], jnp.sum(total, axis=1))
 
 
-def times_turned(d: jax.Array, w: jax.Array, after: Sequence[jax.Array] = (), beside: bool = False) -> jax.Array:
-    """d @ w.T for a matrix of few rows, once all in `after` is there; `beside`: whether others are to find room."""
-    rows, inputs = d.shape[0], w.shape[0]
-    piece = BACK_ONE if rows == 1 else BACK_FEW
+def parts_turned(
+    parts: Sequence[jax.Array], w: jax.Array, after: Sequence[jax.Array] = (), beside: bool = False
+) -> list[jax.Array]:
+    """d @ w.T for each of some matrices of few rows, in one pass over w, once all in `after` is there; `beside`: whether
+    others are to find room."""
+    counts, inputs = [len(d) for d in parts], w.shape[0]
+    piece = BACK_ONE if sum(counts) == 1 else BACK_FEW
     tall = math.gcd(inputs, ROWS_BESIDE) if beside else piece.inputs
-    kernel = functools.partial(_turned_kernel, rows, piece, tall)
-    (dx,) = call(kernel, [(rows * inputs,)], d.ravel(), w.ravel(), programs=inputs // tall, after=after)
-    return dx.reshape(rows, inputs)
+    dxs = call(
+        functools.partial(_turned_kernel, counts, piece, tall), [(n * inputs,) for n in counts],
+        *(d.ravel() for d in parts), w.ravel(), programs=inputs // tall, after=after,
+    )  # fmt: skip
+    return [dx.reshape(n, inputs) for dx, n in zip(dxs, counts, strict=True)]

@@ -7,7 +7,7 @@ what is its own. Backward a position has more readers than taps, because beyond 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -135,24 +135,24 @@ def _unroll_kernel(
     latents: Latents, horizon: int, z: Any, w1: Any, b1: Any, w2: Any, b2: Any,
     zs: Any, mids: Any, scales: Any, room1: Any, room2: Any,
 ) -> None:  # fmt: skip
-    """zs: where it begins, and what is imagined after each action; mids: what is between the two layers. Two rooms, so
-    that nobody writes where another still reads."""
+    """zs: what is imagined after each action; mids: what is between the two layers. Two rooms, so that nobody writes
+    where another still reads."""
     size, tile, channel = latents.size, latents.tile, count(latents.channels, 1)
     first, second = (_weights(w, latents.channels) for w in (w1, w2))
     after_bias = load(b2, channel)
 
     def one(k: Any, z: jax.Array) -> jax.Array:
         at = k * size + tile
-        plt.store(zs.at[at], z)
         _store_products(latents, z, first, room1)
         before = _gathered(latents, room1) + load(b1, k * latents.channels + channel)
         mid, scales[2 * k] = activate(before)
         plt.store(mids.at[at], mid)
         _store_products(latents, mid, second, room2)
         z, scales[2 * k + 1] = activate(_gathered(latents, room2) + after_bias)
+        plt.store(zs.at[at], z)
         return z
 
-    plt.store(zs.at[horizon * size + tile], jax.lax.fori_loop(0, horizon, one, load(z, tile)))
+    jax.lax.fori_loop(0, horizon, one, load(z, tile))
 
 
 def _unroll_gradient_kernel(
@@ -166,7 +166,7 @@ def _unroll_gradient_kernel(
     def one(i: Any, d_next: jax.Array) -> jax.Array:
         k = horizon - 1 - i
         at = k * size + tile
-        d = activation_gradient(load(zs, at + size), scales[2 * k + 1], load(d_out, at) + d_next)
+        d = activation_gradient(load(zs, at), scales[2 * k + 1], load(d_out, at) + d_next)
         plt.store(d_zs.at[at], d)
         _store_products(latents, d, second, room2)
         d = activation_gradient(load(mids, at), scales[2 * k], _gather_gradients(latents, room2))
@@ -178,21 +178,24 @@ def _unroll_gradient_kernel(
 
 
 def _weight_gradient_kernel(
-    latents: Latents, horizon: int, zs: Any, mids: Any, d_mids: Any, d_zs: Any, dw1: Any, dw2: Any, db1: Any, db2: Any
-) -> None:
+    latents: Latents, horizon: int, z: Any, zs: Any, mids: Any, d_mids: Any, d_zs: Any,
+    dw1: Any, dw2: Any, db1: Any, db2: Any,
+) -> None:  # fmt: skip
     """One tap of both layers: inputs times gradients, added up over positions and steps. The first has the biases."""
     size, channels, tap = latents.size, latents.channels, pl.program_id(0)
     source = latents.sources(tap, 1) * channels + count(channels, 0)  # (channels, positions)
 
-    def add(k: Any, totals: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def products(k: Any, entered: jax.Array) -> tuple[jax.Array, jax.Array]:
         at = k * size + latents.tile
-        first = dot(load(zs, k * size + source), load(d_mids, at))
-        second = dot(load(mids, k * size + source), load(d_zs, at))
+        return dot(entered, load(d_mids, at)), dot(load(mids, k * size + source), load(d_zs, at))
+
+    def add(k: Any, totals: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        first, second = products(k, load(zs, (k - 1) * size + source))
         return totals[0] + first, totals[1] + second
 
-    nothing = jnp.zeros((channels, channels), jnp.float32)
     at = tap * channels * channels + tile_of(channels, channels)
-    for ref, total in zip((dw1, dw2), jax.lax.fori_loop(0, horizon, add, (nothing, nothing)), strict=True):
+    totals = jax.lax.fori_loop(1, horizon, add, products(0, load(z, source)))
+    for ref, total in zip((dw1, dw2), totals, strict=True):
         plt.store(ref.at[at], total)
 
     @pl.when(tap == 0)
@@ -210,15 +213,17 @@ def _unrolled(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax
     return unroll_forward(z, w1, b1, w2, b2)[0]
 
 
-def unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> tuple[jax.Array, Any]:
+def unroll_forward(
+    z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array, after: Sequence[jax.Array] = ()
+) -> tuple[jax.Array, Any]:
     latents, horizon = Latents(*z.shape), b1.shape[0]
     room = (TAPS * z.size,)
     zs, mids, scales, *_ = call(
         functools.partial(_unroll_kernel, latents, horizon),
-        [((horizon + 1) * z.size,), (horizon * z.size,), (2 * horizon,), room, room],
-        z.ravel(), w1.ravel(), b1.ravel(), w2.ravel(), b2,
+        [(horizon * z.size,), (horizon * z.size,), (2 * horizon,), room, room],
+        z.ravel(), w1.ravel(), b1.ravel(), w2.ravel(), b2, after=after,
     )  # fmt: skip
-    return zs[z.size :].reshape(horizon, *z.shape), (w1, w2, zs, mids, scales)
+    return zs.reshape(horizon, *z.shape), (w1, w2, z, zs, mids, scales)
 
 
 def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
@@ -228,7 +233,7 @@ def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
 
 def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., Any]]:
     """The gradient of z, and a function that makes those of weights and biases, once all it is given is there."""
-    w1, w2, zs, mids, scales = kept
+    w1, w2, z, zs, mids, scales = kept
     latents, horizon = Latents(*d_out.shape[1:]), d_out.shape[0]
     many, room, channels = (horizon * latents.size,), (TAPS * latents.size,), latents.channels
     dz, d_mids, d_zs, *_ = call(
@@ -241,7 +246,7 @@ def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., A
         dw1, dw2, db1, db2 = call(
             functools.partial(_weight_gradient_kernel, latents, horizon),
             [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
-            zs, mids, d_mids, d_zs,
+            z.ravel(), zs, mids, d_mids, d_zs,
             programs=TAPS, warps=1 if after else 2, after=after,
         )  # fmt: skip
         unread = w1.shape[2] - channels

@@ -25,13 +25,17 @@ def encoded(
 
 
 @singledispatch
-def encoder_gradient(network: Any, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array) -> list[Layer]:
+def encoder_gradient(
+    network: Any, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array, after: Sequence[jax.Array] = ()
+) -> list[Layer]:
     return jax.vjp(lambda layers: encode(network, layers, obs), layers)[1](dz)[0]
 
 
 @singledispatch
-def imagined(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) -> tuple[jax.Array, Kept]:
-    """The latents that follow z under each action of the row in turn, one-hot."""
+def imagined(
+    network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array, after: Sequence[jax.Array] = ()
+) -> tuple[jax.Array, Kept]:
+    """The latents that follow z under each action of the row in turn, one-hot, made once all in `after` is there."""
     return unroll(network, layers, z, actions), ()
 
 

@@ -125,11 +125,11 @@ def convolve_forward(
     return y.reshape(shape.rows, shape.columns, outputs), (image, y, scale, w)
 
 
-def convolve_backward(kept: Any, dy: jax.Array) -> Any:
+def convolve_backward(kept: Any, dy: jax.Array, after: Sequence[jax.Array] = ()) -> Any:
     image, y, scale, w = kept
     dw, db = call(
         functools.partial(_convolve_gradient_kernel, _windows_of(image.shape)),
-        [(w.size,), (w.shape[-1],)], image.ravel(), y, scale, dy.ravel(),
+        [(w.size,), (w.shape[-1],)], image.ravel(), y, scale, dy.ravel(), after=after,
     )  # fmt: skip
     return dw.reshape(w.shape), db, jnp.zeros_like(image)
 

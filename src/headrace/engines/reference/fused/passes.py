@@ -20,6 +20,10 @@ from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wante
 
 TALL = 4  # rows of a tile: one for each warp
 TILES = 2  # tiles that are on their way at once
+SUMS_BESIDE = 512
+TILES_BESIDE = 2
+TILES_SUMS = 2
+PASS_WARPS = 4
 ROWS = 64  # rows that a program goes through, unless others are to find room beside it
 
 
@@ -77,7 +81,7 @@ def _given(plan: Plan, refs: Sequence[Any]) -> Given:
     return Given(*(list(islice(left, n)) for n in counts))
 
 
-def _pass_kernel(plan: Plan, tall: int, *refs: Any) -> None:
+def _pass_kernel(plan: Plan, tall: int, tiles: int, *refs: Any) -> None:
     wanted, given, program = plan.wanted, _given(plan, refs), pl.program_id(0)
     columns = plan.shape[1]
     column, place = count(columns, 1), jax.lax.iota(jnp.int32, columns)
@@ -106,13 +110,13 @@ def _pass_kernel(plan: Plan, tall: int, *refs: Any) -> None:
         return totals, [total + load(x, row) * w.value(read) for total, x, (_, w) in through]
 
     def some(i: Any, made: tuple[list[Value], list[Value]]) -> tuple[list[Value], list[Value]]:
-        for k in range(TILES):
-            made = one(program * tall + (i * TILES + k) * TALL, *made)
+        for k in range(tiles):
+            made = one(program * tall + (i * tiles + k) * TALL, *made)
         return made
 
     nothing = jnp.zeros((TALL, columns), jnp.float32)
     begun = [nothing] * len(wanted.sums), [nothing] * len(wanted.rows)
-    totals, products = jax.lax.fori_loop(0, tall // (TALL * TILES), some, begun)
+    totals, products = jax.lax.fori_loop(0, tall // (TALL * tiles), some, begun)
     for i, total in enumerate(totals):
         given.sums[0][program * len(totals) + i] = jnp.sum(total)
     for ref, total in zip(given.row_parts, products, strict=True):
@@ -123,13 +127,15 @@ def passed(wanted: Wanted) -> Made:
     """Everything that is wanted, each matrix being read once."""
     plan = _plan(wanted)
     rows, columns = plan.shape
-    tall = math.gcd(rows, ROWS_BESIDE if wanted.beside else ROWS)
-    if tall % (TALL * TILES):
-        raise ValueError(f"a pass goes through {TALL * TILES} rows at a time, and {rows} rows do not divide into such")
+    beside = ROWS_BESIDE if wanted.outputs else SUMS_BESIDE
+    tall = math.gcd(rows, beside if wanted.beside else ROWS)
+    tiles = (TILES_BESIDE if wanted.outputs else TILES_SUMS) if wanted.beside else TILES
+    if tall % (TALL * tiles):
+        raise ValueError(f"a pass goes through {TALL * tiles} rows at a time, and {rows} rows do not divide into such")
     programs, n_sums = rows // tall, len(wanted.sums)
     outers = plan.outers.values()
     made = call(
-        functools.partial(_pass_kernel, plan, tall),
+        functools.partial(_pass_kernel, plan, tall, tiles),
         [
             *[(rows * columns,)] * len(wanted.outputs), *[(programs * n_sums,)] * min(1, n_sums),
             *[(programs * columns,)] * len(wanted.rows),
@@ -138,7 +144,7 @@ def passed(wanted: Wanted) -> Made:
         *(whole.array.ravel() for whole in plan.wholes.values()),
         *(outer.x.ravel() for outer in outers), *(outer.d.ravel() for outer in outers),
         *(x for x, _ in wanted.rows),
-        programs=programs, after=wanted.after,
+        programs=programs, warps=TALL, after=wanted.after,
     )  # fmt: skip
     arrays, parts = made[: len(wanted.outputs)], made[len(wanted.outputs) + min(1, n_sums) :]
     sums = list(jnp.sum(made[len(arrays)].reshape(programs, n_sums), axis=0)) if n_sums else []

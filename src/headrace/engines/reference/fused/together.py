@@ -8,27 +8,34 @@ What does not need the environment's answer, the imagined latents above all, nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, Auxiliary, Dqn, Episode, Latest, Online, Qrc, Shared, Spr
+from headrace.agents import Agent, Auxiliary, Dqn, Episode, Latest, MeanOverHorizon, Online, Qrc, Shared, Spr, SumOverHorizon
 from headrace.engines.reference.agent import AgentState, Draws, Projected, found_before, found_together
 from headrace.engines.reference.augment import augment, views
-from headrace.engines.reference.fused.dense import few_times, times_turned
+from headrace.engines.reference.fused.dense import parts_times, parts_turned
+from headrace.engines.reference.fused.behind import Slopes, best_of, guessed
 from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, encoded, encoder_gradient, imagined
 from headrace.engines.reference.fused.many import ForMany
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import OuterSum, now, promised
 from headrace.engines.reference.networks import Latent, Layout, Modules, Seen, apart, q_of
-from headrace.engines.reference.objectives import guessing_loss, rows_of
-from headrace.engines.reference.td import best, value_modules
+from headrace.engines.reference.objectives import reduced, rows_of
+from headrace.engines.reference.td import value_modules
 from headrace.engines.reference.transition import Transition
 
+WAIT = 'roll'
+APART = True
+H_AFTER = 'rows'
+BEHIND = True
 Found = dict[str, tuple[jax.Array, Modules]]
-Back = Callable[[jax.Array], Modules]  # from the gradients of rows to those of the modules that made them
+Back = Callable[..., tuple[Modules, Any]]  # from the gradients of rows to those of the modules that made them
+GRADS = True
 
 
 class Valued(NamedTuple):
@@ -72,7 +79,7 @@ def _(
     if "h_projection" in projected:
         h = _valued(layout, value_modules(state.params, "h_"), action, projected["h_projection"])
     spr = _spr_of(agent.aux)
-    return Before(q, h, _imagine(network.network, layout, spr, state, obs, action, draws, after) if spr else ())
+    return Before(q, h, _imagine(network.network, layout, spr, state, obs, action, draws, after, [projected['projection'].row]) if spr else ())
 
 
 def _valued(layout: Layout, modules: Modules, action: jax.Array, seen: Seen) -> Valued:
@@ -85,14 +92,17 @@ def _valued(layout: Layout, modules: Modules, action: jax.Array, seen: Seen) -> 
 
 def _imagine(
     net: Any, layout: Layout, spr: Spr, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
-    after: Sequence[jax.Array],
+    after: Sequence[jax.Array], early: Any = (),
 ) -> Imagined:  # fmt: skip
     window, params = state.aux.window, state.params
+    if APART:
+        window, obs, draws, spr = jax.lax.optimization_barrier((window, obs, draws, spr))
     images = _viewed(spr, _with(window.observations, obs), draws, slice(-1))
     actions = jax.nn.one_hot(_with(window.actions, action), layout.n_actions)
-    first = Latent(*encoded(net, params["encoder"], images[0], after))
-    latents, kept = imagined(net, params["dynamics"], first.z, actions)
-    truths = _encoded_rows(net, params["encoder"], images[1:], after) if len(images) > 1 else rows_of(latents)[:0]
+    conv, roll = {"conv": (after, ()), "roll": (early, after), "no": (early, ()), "free": ((), after), "freeno": ((), ())}[WAIT]
+    first = Latent(*encoded(net, params["encoder"], images[0], conv))
+    latents, kept = imagined(net, params["dynamics"], first.z, actions, roll)
+    truths = _encoded_rows(net, params["encoder"], images[1:], conv) if len(images) > 1 else rows_of(latents)[:0]
     return Imagined(images[0], first, actions, latents, kept, truths)
 
 
@@ -110,8 +120,9 @@ def _viewed(spr: Spr, images: jax.Array, draws: Draws, which: slice) -> jax.Arra
 
 
 def _to_encoder(net: Any, layers: Any, image: jax.Array, latent: Latent) -> Back:
-    def back(dx: jax.Array) -> Modules:
-        return {"encoder": encoder_gradient(net, layers, image, latent.kept, dx.reshape(latent.z.shape))}
+    def back(dx: jax.Array, after: Sequence[jax.Array]) -> tuple[Modules, Any]:
+        dz = dx.reshape(latent.z.shape)
+        return {"encoder": encoder_gradient(net, layers, image, latent.kept, dz, after)}, after
 
     return back
 
@@ -120,10 +131,10 @@ class Sent(NamedTuple):
     """Rows for the projection, and what is made of what comes out."""
 
     rows: jax.Array
+    beside: Sequence[jax.Array]  # rows without a gradient
+    slopes: Callable[[jax.Array, Sequence[jax.Array]], Slopes]  # of what comes out, and of what does beside
+    behind: str  # the module behind the projection
     back: Back
-    behind: Modules  # the modules behind the projection
-    value: Callable[[Modules, jax.Array, jax.Array], jax.Array]  # of those, of what comes out, and of what does beside
-    beside: jax.Array  # rows without a gradient
 
 
 class Returning(NamedTuple):
@@ -147,23 +158,34 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
     if _learns_from_this(agent.td):
         returning["q"] = _returning(net, modules["encoder"], t.obs, before.q)
     if _learns_from_this(agent.td) and isinstance(agent.td.target, Online):
-        sent["v"] = _best_value(net, layout, modules, t)
+        sent["v"] = _best_value(net, layout, modules, b, t)
     if spr := _spr_of(agent.aux):
-        last = _viewed(spr, t.next_obs[None], draws, slice(-1, None))
-        truths = jnp.concatenate([before.imagined.truths, _encoded_rows(net, modules["encoder"], last)])
-        sent["aux"] = _guesses(net, layout, spr, modules, before.imagined, truths)
-    rows = [rows for s in sent.values() for rows in (s.rows, s.beside)]
-    came_out = [few_times(jnp.concatenate(rows), w)] if rows else []
-    for y in came_out:
-        returning |= _forwards(sent, _cut(y + b, rows))
+        last = _encoded_rows(net, modules["encoder"], _viewed(spr, t.next_obs[None], draws, slice(-1, None)))
+        sent["aux"] = _guesses(net, spr, modules, b, before.imagined, last)
+    came_out = parts_times(parts, w) if (parts := _parts(sent)) else []
+    returning |= _made_of(sent, iter(came_out))
     found: Found = {}
     if "v" in returning and not isinstance(agent.td, Qrc):
         found["v"] = returning.pop("v").value, {}
     found |= _backwards(returning, w)
     if before.h:
         h = {"h": _returning(net, modules["h_encoder"], t.obs, before.h)}
-        found |= _backwards(h, now(params["h_projection"][0]["w"]), came_out, beside=True)
+        waits = {"rows": came_out[:1], "grad": [found["aux"][1]["encoder"][0]["b"]] if "aux" in found else came_out[:1]}[H_AFTER]
+        found |= _backwards(h, now(params["h_projection"][0]["w"]), waits, beside=True)
     return found
+
+
+def _parts(sent: dict[str, Sent]) -> list[jax.Array]:
+    return [rows for s in sent.values() for rows in (s.rows, *s.beside)]
+
+
+def _made_of(sent: dict[str, Sent], came_out: Iterator[jax.Array]) -> dict[str, Returning]:
+    """What each makes of its parts of what came out, which are in the order in which they were sent."""
+    made = {}
+    for name, s in sent.items():
+        value, slopes, layer = s.slopes(next(came_out), list(islice(came_out, len(s.beside))))
+        made[name] = Returning(value, s.rows, slopes, {s.behind: [layer]}, s.back)
+    return made
 
 
 def _learns_from_this(rule: Any) -> bool:
@@ -172,35 +194,38 @@ def _learns_from_this(rule: Any) -> bool:
 
 
 def _spr_of(aux: Any) -> Spr | None:
-    """SPR, where its guesses and truths both go through the projection of now, its window being in order."""
+    """SPR, where its guesses and truths both go through the projection of now, its window being in order, and where a
+    guess has a fixed share in the loss."""
     if not isinstance(aux, Auxiliary) or not isinstance(aux.objective, Spr):
         return None
-    parts = aux.objective.projection, aux.objective.target, aux.objective.window
-    fits = all(isinstance(part, kind) for part, kind in zip(parts, (Shared, Online, Episode), strict=True))
-    return aux.objective if fits else None
+    spr = aux.objective
+    here = all(map(isinstance, (spr.projection, spr.target, spr.window), (Shared, Online, Episode)))
+    return spr if here and isinstance(spr.reduce, SumOverHorizon | MeanOverHorizon) else None
 
 
-def _best_value(net: Any, layout: Layout, modules: Modules, t: Transition) -> Sent:
-    def value(behind: Modules, y: jax.Array, _: jax.Array) -> jax.Array:
-        return best(q_of(layout, behind["head"][0], y[0]))
+def _best_value(net: Any, layout: Layout, modules: Modules, b: jax.Array, t: Transition) -> Sent:
+    def slopes(y: jax.Array, _: Sequence[jax.Array]) -> Slopes:
+        return best_of(layout.n_actions, layout.actions, b, modules["head"][0], y)
 
     latent = Latent(*encoded(net, modules["encoder"], t.next_obs))
-    rows = latent.z.reshape(1, -1)
     back = _to_encoder(net, modules["encoder"], t.next_obs, latent)
-    return Sent(rows, back, {"head": modules["head"]}, value, rows[:0])
+    return Sent(latent.z.reshape(1, -1), (), slopes, "head", back)
 
 
-def _guesses(net: Any, layout: Layout, spr: Spr, modules: Modules, given: Imagined, truths: jax.Array) -> Sent:
-    def value(behind: Modules, y: jax.Array, truth: jax.Array) -> jax.Array:
-        return guessing_loss(spr, layout, behind["predictor"], y, truth)
+def _guesses(net: Any, spr: Spr, modules: Modules, b: jax.Array, given: Imagined, last: jax.Array) -> Sent:
+    def slopes(y: jax.Array, truths: Sequence[jax.Array]) -> Slopes:
+        shares = jax.grad(lambda cosines: reduced(spr.reduce, -cosines))(jnp.zeros(len(y)))
+        found = guessed(shares, b, modules["predictor"][0], y, truths)
+        return found._replace(value=reduced(spr.reduce, -found.value))
 
-    def back(dx: jax.Array) -> Modules:
+    def back(dx: jax.Array, after: Sequence[jax.Array]) -> tuple[Modules, Any]:
         d = dx.reshape(given.latents.shape)
         dz, layers = dynamics_gradient(net, modules["dynamics"], given.first.z, given.actions, given.kept, d)
-        made = _to_encoder(net, modules["encoder"], given.image, given.first)(dz)
-        return {**made, "dynamics": promised(layers)}
+        made, _ = _to_encoder(net, modules["encoder"], given.image, given.first)(dz, after)
+        return {**made, "dynamics": promised(layers)}, [dz] if GRADS else after
 
-    return Sent(rows_of(given.latents), back, {"predictor": modules["predictor"]}, value, truths)
+    truths = [x for x in (given.truths, last) if len(x)]
+    return Sent(rows_of(given.latents), truths, slopes, "predictor", back)
 
 
 def _returning(net: Any, encoder: Any, obs: jax.Array, valued: Valued) -> Returning:
@@ -208,35 +233,19 @@ def _returning(net: Any, encoder: Any, obs: jax.Array, valued: Valued) -> Return
     return Returning(valued.value, valued.latent.z.reshape(1, -1), valued.slope[None], {"head": valued.head}, back)
 
 
-def _forwards(sent: dict[str, Sent], came_out: list[jax.Array]) -> dict[str, Returning]:
-    found = {}
-    for (name, s), y, beside in zip(sent.items(), came_out[::2], came_out[1::2], strict=True):
-        value, (behind, slopes) = jax.value_and_grad(s.value, (0, 1))(s.behind, y, beside)
-        found[name] = Returning(value, s.rows, slopes, behind, s.back)
-    return found
-
-
 def _backwards(
     returning: dict[str, Returning], w: jax.Array, after: Sequence[jax.Array] = (), beside: bool = False
 ) -> Found:
     if not returning:
         return {}
-    parts = [r.slopes for r in returning.values()]
-    rows = _cut(times_turned(jnp.concatenate(parts), w, after, beside), parts)
+    rows = parts_turned([r.slopes for r in returning.values()], w, after, beside)
     found: Found = {}
-    for (name, r), dx in zip(returning.items(), rows, strict=True):
-        back = r.back(dx)
+    waits: Any = ()
+    for (name, r), dx in reversed(list(zip(returning.items(), rows, strict=True))):
+        back, waits = r.back(dx, waits)
         # Its inner products with a history are not in a hurry: small kernels of the way back go first.
         weights = OuterSum(r.rows, r.slopes, passed, after=[back["encoder"][0]["b"]])
         projection: Any = {"w": weights, "b": jnp.sum(r.slopes, axis=0)}
         found[name] = r.value, {**back, "projection": [projection], **r.behind}
     return found
 
-
-def _cut(rows: jax.Array, parts: list[jax.Array]) -> list[jax.Array]:
-    """As many rows for each as its part has."""
-    found, start = [], 0
-    for part in parts:
-        found.append(rows[start : start + len(part)])
-        start += len(part)
-    return found
