@@ -20,7 +20,7 @@ from headrace.engines.reference.networks import (
     Seen,
     deferred,
     init_params,
-    q_of,
+    q_seen,
     q_values,
     seen_ahead,
 )
@@ -114,7 +114,7 @@ def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: 
 def _q(layout: Layout, params: Modules, obs: jax.Array, projected: Any) -> jax.Array:
     if "projection" not in projected:
         return q_values(layout, params, obs)
-    return q_of(layout, params["head"][0], projected["projection"].row + params["projection"][0]["b"])
+    return q_seen(layout.network, layout, params, projected["projection"].row)
 
 
 def broken_off(state: AgentState) -> AgentState:

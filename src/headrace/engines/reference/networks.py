@@ -241,7 +241,17 @@ def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
     return q_of(layout, modules["head"][0], dense_in(layout.network, modules["projection"][0], z))
 
 
+@singledispatch
+def q_seen(network: Any, layout: Layout, modules: Modules, row: jax.Array) -> jax.Array:
+    """Q(s, .) of the row that the projection's weights made of s, as the network computes it."""
+    return q_of(layout, modules["head"][0], row + modules["projection"][0]["b"])
+
+
 def q_of(layout: Layout, head: Layer, projected: jax.Array) -> jax.Array:
     """Q(s, .) of what the projection made of s."""
-    q = dense(head, activate(projected))
+    return of_actions(layout, dense(head, activate(projected)))
+
+
+def of_actions(layout: Layout, q: jax.Array) -> jax.Array:
+    """-inf where there is no action."""
     return jnp.where(jnp.arange(layout.n_actions) < layout.actions, q, -jnp.inf)

@@ -30,42 +30,33 @@ class Piece(NamedTuple):
 
 ONE, FEW, MORE = Piece(128, 32), Piece(64, 16), Piece(32, 32)  # of a vector, of a few rows, of twice as many
 BACK_ONE, BACK_FEW = Piece(64, 32), Piece(32, 32)  # the same on the way back
-TILES = 32  # pieces on the way forwards that are laid out one after another
 ROWS_BESIDE = 512  # that a program goes through, where all are to have room at once, and small kernels beside them
 
 
-def _rows_kernel(counts: Sequence[int], piece: Piece, *refs: Any) -> None:
-    """Some outputs of every row of every part: each weight is read once."""
-    xs, w, ys = refs[: len(counts)], refs[len(counts)], refs[len(counts) + 1 :]
-    inputs = xs[0].shape[0] // counts[0]
+def _rows_kernel(counts: Sequence[int], piece: Piece, x: Any, w: Any, *ys: Any) -> None:
+    """Some outputs of every row: each weight is read once. The rows come out in parts."""
+    inputs = x.shape[0] // sum(counts)
     outputs = w.shape[0] // inputs
-    rows = [(x, y, k) for x, y, n in zip(xs, ys, counts, strict=True) for k in range(n)]
     first = pl.program_id(0) * piece.outputs
     column = first + count(piece.outputs, 1)
-
-    def some(i: Any, totals: list[jax.Array]) -> list[jax.Array]:
-        """Laid out: the next weights are on their way while these are used."""
-        for tile in range(tiles):
-            row = (i * tiles + tile) * piece.inputs + count(piece.inputs, 0)
-            weights = load(w, row * outputs + column)
-            totals = [total + load(x, k * inputs + row) * weights for total, (x, _, k) in zip(totals, rows, strict=True)]
-        return totals
-
-    tiles = math.gcd(inputs // piece.inputs, TILES)
-    turns = inputs // (piece.inputs * tiles)
-    totals = jax.lax.fori_loop(0, turns, some, [jnp.zeros(piece, jnp.float32)] * len(rows))
+    totals = [jnp.zeros(piece, jnp.float32)] * sum(counts)
+    for start in range(0, inputs, piece.inputs):  # laid out: the next weights are on their way while these are used
+        row = start + count(piece.inputs, 0)
+        tile = load(w, row * outputs + column)
+        totals = [total + load(x, k * inputs + row) * tile for k, total in enumerate(totals)]
     at = first + jax.lax.iota(jnp.int32, piece.outputs)
-    for total, (_, y, k) in zip(totals, rows, strict=True):
+    places = [(y, k) for y, n in zip(ys, counts, strict=True) for k in range(n)]
+    for total, (y, k) in zip(totals, places, strict=True):
         plt.store(y.at[k * outputs + at], jnp.sum(total, axis=0))
 
 
 def parts_times(parts: Sequence[jax.Array], w: jax.Array) -> list[jax.Array]:
     """x @ w for each of some matrices of few rows, in one pass over w; no gradient."""
-    counts, outputs = [len(x) for x in parts], w.shape[1]
-    piece = ONE if sum(counts) == 1 else FEW if sum(counts) <= 5 else MORE
+    x, counts, outputs = jnp.concatenate(parts), [len(x) for x in parts], w.shape[1]
+    piece = ONE if len(x) == 1 else FEW if len(x) <= 5 else MORE
     ys = call(
-        functools.partial(_rows_kernel, counts, piece), [(n * outputs,) for n in counts],
-        *(x.ravel() for x in parts), w.ravel(), programs=outputs // piece.outputs,
+        functools.partial(_rows_kernel, counts, piece), [(n * outputs,) for n in counts], x.ravel(), w.ravel(),
+        programs=outputs // piece.outputs,
     )  # fmt: skip
     return [y.reshape(n, outputs) for y, n in zip(ys, counts, strict=True)]
 

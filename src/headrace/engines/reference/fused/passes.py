@@ -18,12 +18,11 @@ from headrace.engines.reference.fused.dense import ROWS_BESIDE
 from headrace.engines.reference.fused.programs import call, count, load, total_of
 from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wanted, Whole, matrix
 
-TALL = 4  # rows of a tile: one for each warp
-TILES = 2  # tiles that are on their way at once
+TALL = 8  # rows of a tile: one for each warp
+TILES = 1  # tiles that are on their way at once
 SUMS_BESIDE = 512
 TILES_BESIDE = 2
 TILES_SUMS = 2
-PASS_WARPS = 4
 ROWS = 64  # rows that a program goes through, unless others are to find room beside it
 
 

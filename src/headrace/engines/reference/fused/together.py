@@ -19,12 +19,12 @@ from headrace.agents import Agent, Auxiliary, Dqn, Episode, Latest, MeanOverHori
 from headrace.engines.reference.agent import AgentState, Draws, Projected, found_before, found_together
 from headrace.engines.reference.augment import augment, views
 from headrace.engines.reference.fused.dense import parts_times, parts_turned
-from headrace.engines.reference.fused.behind import Slopes, best_of, guessed
+from headrace.engines.reference.fused.behind import Slopes, best_of, guessed, value_of, values_of
 from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, encoded, encoder_gradient, imagined
 from headrace.engines.reference.fused.many import ForMany
 from headrace.engines.reference.fused.passes import passed
 from headrace.engines.reference.later import OuterSum, now, promised
-from headrace.engines.reference.networks import Latent, Layout, Modules, Seen, apart, q_of
+from headrace.engines.reference.networks import Latent, Layout, Modules, Seen, apart, of_actions, q_seen
 from headrace.engines.reference.objectives import reduced, rows_of
 from headrace.engines.reference.td import value_modules
 from headrace.engines.reference.transition import Transition
@@ -74,20 +74,23 @@ def _(
     if "projection" not in projected:
         return ()
     action = apart(network, action)  # or the compiler has the choice wait for h
-    q = _valued(layout, value_modules(state.params), action, projected["projection"])
+    q = _valued(value_modules(state.params), action, projected["projection"])
     h: Any = ()
     if "h_projection" in projected:
-        h = _valued(layout, value_modules(state.params, "h_"), action, projected["h_projection"])
+        h = _valued(value_modules(state.params, "h_"), action, projected["h_projection"])
     spr = _spr_of(agent.aux)
     return Before(q, h, _imagine(network.network, layout, spr, state, obs, action, draws, after, [projected['projection'].row]) if spr else ())
 
 
-def _valued(layout: Layout, modules: Modules, action: jax.Array, seen: Seen) -> Valued:
-    def value(head: Any, y: jax.Array) -> jax.Array:
-        return q_of(layout, head[0], y)[action]
+@q_seen.register
+def _(network: ForMany, layout: Layout, modules: Modules, row: jax.Array) -> jax.Array:
+    """By a kernel of its own, or the compiler has the choice wait for what else it makes of the head."""
+    return of_actions(layout, values_of(modules["projection"][0]["b"], modules["head"][0], row))
 
-    found, (head, slope) = jax.value_and_grad(value, (0, 1))(modules["head"], seen.row + modules["projection"][0]["b"])
-    return Valued(found, slope, head, seen.latent)
+
+def _valued(modules: Modules, action: jax.Array, seen: Seen) -> Valued:
+    found = value_of(action, modules["projection"][0]["b"], modules["head"][0], seen.row)
+    return Valued(found.value, found.rows, [found.layer], seen.latent)
 
 
 def _imagine(
@@ -170,7 +173,7 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
     found |= _backwards(returning, w)
     if before.h:
         h = {"h": _returning(net, modules["h_encoder"], t.obs, before.h)}
-        waits = {"rows": came_out[:1], "grad": [found["aux"][1]["encoder"][0]["b"]] if "aux" in found else came_out[:1]}[H_AFTER]
+        waits = {"rows": came_out[:1], "grad": [found["aux"][1]["encoder"][0]["b"]] if "aux" in found else came_out[:1], "none": [], "guess": [list(returning.values())[-1].slopes] if returning else []}[H_AFTER]
         found |= _backwards(h, now(params["h_projection"][0]["w"]), waits, beside=True)
     return found
 
@@ -205,7 +208,7 @@ def _spr_of(aux: Any) -> Spr | None:
 
 def _best_value(net: Any, layout: Layout, modules: Modules, b: jax.Array, t: Transition) -> Sent:
     def slopes(y: jax.Array, _: Sequence[jax.Array]) -> Slopes:
-        return best_of(layout.n_actions, layout.actions, b, modules["head"][0], y)
+        return best_of(layout.actions, b, modules["head"][0], y)
 
     latent = Latent(*encoded(net, modules["encoder"], t.next_obs))
     back = _to_encoder(net, modules["encoder"], t.next_obs, latent)
@@ -230,7 +233,7 @@ def _guesses(net: Any, spr: Spr, modules: Modules, b: jax.Array, given: Imagined
 
 def _returning(net: Any, encoder: Any, obs: jax.Array, valued: Valued) -> Returning:
     back = _to_encoder(net, encoder, obs, valued.latent)
-    return Returning(valued.value, valued.latent.z.reshape(1, -1), valued.slope[None], {"head": valued.head}, back)
+    return Returning(valued.value, valued.latent.z.reshape(1, -1), valued.slope, {"head": valued.head}, back)
 
 
 def _backwards(
