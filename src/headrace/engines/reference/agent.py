@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -126,11 +125,10 @@ def broken_off(state: AgentState) -> AgentState:
 @singledispatch
 def found_before(
     network: Any, agent: Agent, layout: Layout, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
-    projected: Projected, after: Sequence[jax.Array],
+    projected: Projected,
 ) -> Tree:  # fmt: skip
     """What a network computes of a transition without what the environment answers, for `found_together`: nothing,
-    unless it says so. `projected` is what the projections make of `obs`, as far as they have said. What takes long is
-    not begun before all in `after` is there."""
+    unless it says so. `projected` is what the projections make of `obs`, as far as they have said."""
     return ()
 
 

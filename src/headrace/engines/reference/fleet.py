@@ -7,6 +7,7 @@ actions: every stream is given room for the most, and what a game does not use s
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -187,7 +188,7 @@ class Fleet:
             """The next action chosen, and what it led to, with what is known of the step without that."""
             state = choose(settings, self.layout, state, projected)
             following, timestep = led_to(env_states, state)
-            before = prepare(settings, self.layout, state, projected, [timestep.reward])
+            before = prepare(settings, self.layout, state, projected)
             return (env_states, following, timestep), state, before
 
         def one(i: Any, carry: Carry, settle: bool) -> Carry:
@@ -263,6 +264,10 @@ def _as_kernels(layout: Layout, streams: int) -> Any:
     if jax.default_backend() != "gpu":
         return layout.network
     from headrace.engines.reference.fused import fused_where_it_fits
+
+    # The compiler remarks on loads of single numbers, each time with its own calls in words: minutes, where the machine
+    # has a program that finds the words.
+    os.environ.setdefault("LLVM_DISABLE_SYMBOLIZATION", "1")
 
     return fused_where_it_fits(layout.network, layout.observation_shape, streams)
 

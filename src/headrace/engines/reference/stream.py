@@ -6,7 +6,6 @@ state. Everything random follows from the stream's seed and the number of the st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -168,13 +167,11 @@ def looked(layout: Layout, state: StreamState) -> Projected:
     return look(layout, state.agent.params, state.obs)
 
 
-def computed_before(
-    setting: Setting, layout: Layout, state: StreamState, projected: Projected, after: Sequence[jax.Array]
-) -> Any:
+def computed_before(setting: Setting, layout: Layout, state: StreamState, projected: Projected) -> Any:
     """What can be computed of the next step without what the environment answers; see `found_before`."""
     draws = _draws(setting, state.agent)
     return found_before(
-        layout.network, setting.agent, layout, state.agent, state.obs, state.choice.action, draws, projected, after
+        layout.network, setting.agent, layout, state.agent, state.obs, state.choice.action, draws, projected
     )
 
 

@@ -78,11 +78,9 @@ def _(
 
 
 @imagined.register
-def _(
-    network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array, after: Sequence[jax.Array] = ()
-) -> tuple[jax.Array, Kept]:
+def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> tuple[jax.Array, Kept]:
     (w1, b1), (w2, b2) = ((layer["w"], layer["b"]) for layer in layers)
-    latents, (_, _, *kept) = unroll_forward(z, w1, biases(b1, w1, actions), w2, b2, after)
+    latents, (_, _, _, *kept) = unroll_forward(z, w1, biases(b1, w1, actions), w2, b2)
     return latents, tuple(kept)
 
 
@@ -91,7 +89,7 @@ def _(
     network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array, kept: Kept, d: jax.Array
 ) -> tuple[jax.Array, Callable[..., list[Layer]]]:
     (w1, b1), w2 = (layers[0]["w"], layers[0]["b"]), layers[1]["w"]
-    dz, weights = unroll_back((w1, w2, *kept), d)
+    dz, weights = unroll_back((w1, w2, z, *kept), d)
 
     def of_layers(*after: jax.Array) -> list[Layer]:
         dw1, d_biases, dw2, db2 = weights(*after)

@@ -19,8 +19,7 @@ from headrace.engines.reference.fused.programs import activate, activation_gradi
 from headrace.engines.reference.networks import Layer
 from headrace.engines.reference.objectives import SHORTEST
 
-TALL = 8  # rows of a predictor's tile: one for each warp
-TILES = 4  # tiles that are on their way at once
+TALL = 16  # rows of a predictor at a time: one for each warp
 
 
 class Slopes(NamedTuple):
@@ -90,27 +89,25 @@ value_of = functools.partial(_valued, _this)  # Q(s, a) of the action given, fro
 best_of = functools.partial(_valued, _best)  # max Q(s, .) of so many actions
 
 
-def _guess_kernel(truths: Sequence[int], y: Any, b: Any, w: Any, bias: Any, shares: Any, *refs: Any) -> None:
+def _guess_kernel(
+    truths: Sequence[int], tall: int, y: Any, b: Any, w: Any, bias: Any, shares: Any, *refs: Any
+) -> None:  # fmt: skip
     """The predictor is gone through twice: for the guesses, and once it is known how they would be better."""
     *seen, cosines, d_y, d_w, d_bias = refs
     inputs, width, rows = b.shape[0], bias.shape[0], sum(truths)
-    column, tiles = count(width, 1), math.gcd(inputs // TALL, TILES)
+    column = count(width, 1)
 
-    def tile_at(i: Any) -> tuple[jax.Array, jax.Array]:
-        row = i * TALL + count(TALL, 0)
-        return row, load(w, row * width + column)
-
-    def entered(row: jax.Array) -> list[jax.Array]:
+    def tile_at(i: Any) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
+        row = i * tall + count(tall, 0)
         moved = load(b, row)
-        return [load(y, k * inputs + row) + moved for k in range(rows)]
+        return row, load(w, row * width + column), [load(y, k * inputs + row) + moved for k in range(rows)]
 
     def forwards(i: Any, totals: list[jax.Array]) -> list[jax.Array]:
-        for row, tile in [tile_at(i * tiles + k) for k in range(tiles)]:  # all are on their way before one is used
-            totals = [total + x * tile for total, x in zip(totals, entered(row), strict=True)]
-        return totals
+        _, tile, xs = tile_at(i)
+        return [total + x * tile for total, x in zip(totals, xs, strict=True)]
 
-    turns = inputs // (TALL * tiles)
-    totals = jax.lax.fori_loop(0, turns, forwards, [jnp.zeros((TALL, width), jnp.float32)] * rows)
+    begun = [jnp.zeros((tall, width), jnp.float32)] * rows
+    totals = jax.lax.fori_loop(0, inputs // tall, forwards, begun)
     wanted = [(ref, k) for ref, n in zip(seen, truths, strict=True) for k in range(n)]
     slopes = []
     for k, (ref, place) in enumerate(wanted):
@@ -120,14 +117,13 @@ def _guess_kernel(truths: Sequence[int], y: Any, b: Any, w: Any, bias: Any, shar
     plt.store(d_bias.at[column], total_of(slopes))
 
     def back(i: Any, _: None) -> None:
-        for tile, (row, weights) in enumerate([tile_at(i * tiles + k) for k in range(tiles)]):
-            xs = entered(row)
-            plt.store(d_w.at[row * width + column], total_of(x * slope for x, slope in zip(xs, slopes, strict=True)))
-            at = (i * tiles + tile) * TALL + jax.lax.iota(jnp.int32, TALL)
-            for k, slope in enumerate(slopes):
-                plt.store(d_y.at[k * inputs + at], jnp.sum(weights * slope, axis=1))
+        row, tile, xs = tile_at(i)
+        plt.store(d_w.at[row * width + column], total_of(x * slope for x, slope in zip(xs, slopes, strict=True)))
+        at = i * tall + jax.lax.iota(jnp.int32, tall)
+        for k, slope in enumerate(slopes):
+            plt.store(d_y.at[k * inputs + at], jnp.sum(tile * slope, axis=1))
 
-    jax.lax.fori_loop(0, turns, back, None)
+    jax.lax.fori_loop(0, inputs // tall, back, None)
 
 
 def _cosine(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -144,9 +140,10 @@ def guessed(shares: jax.Array, b: jax.Array, predictor: Layer, y: jax.Array, tru
 
     y and the truths came out of the projection without its bias."""
     (rows, inputs), w, bias = y.shape, predictor["w"], predictor["b"]
+    tall = math.gcd(inputs, TALL)
     cosines, d_y, d_w, d_bias = call(
-        functools.partial(_guess_kernel, [len(x) for x in truths]), [(rows,), (y.size,), (w.size,), (bias.size,)],
+        functools.partial(_guess_kernel, [len(x) for x in truths], tall), [(rows,), (y.size,), (w.size,), (bias.size,)],
         y.ravel(), b, w.ravel(), bias, shares, *(x.ravel() for x in truths),
-        warps=TALL,
+        warps=tall,
     )  # fmt: skip
     return Slopes(cosines, d_y.reshape(rows, inputs), {"w": d_w.reshape(w.shape), "b": d_bias})

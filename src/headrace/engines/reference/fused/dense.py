@@ -144,7 +144,9 @@ def _turned_kernel(counts: Sequence[int], piece: Piece, tall: int, *refs: Any) -
         for begin in range(0, outputs, piece.outputs):
             column = begin + count(piece.outputs, 1)
             tile = load(w, (start + count(piece.inputs, 0)) * outputs + column)
-            totals = [total + load(d, k * outputs + column) * tile for total, (d, _, k) in zip(totals, rows, strict=True)]
+            totals = [
+                total + load(d, k * outputs + column) * tile for total, (d, _, k) in zip(totals, rows, strict=True)
+            ]
         at = start + jax.lax.iota(jnp.int32, piece.inputs)
         for total, (_, dx, k) in zip(totals, rows, strict=True):
             plt.store(dx.at[k * inputs + at], jnp.sum(total, axis=1))
@@ -153,8 +155,9 @@ def _turned_kernel(counts: Sequence[int], piece: Piece, tall: int, *refs: Any) -
 def parts_turned(
     parts: Sequence[jax.Array], w: jax.Array, after: Sequence[jax.Array] = (), beside: bool = False
 ) -> list[jax.Array]:
-    """d @ w.T for each of some matrices of few rows, in one pass over w, once all in `after` is there; `beside`: whether
-    others are to find room."""
+    """d @ w.T for each of some matrices of few rows, in one pass over w, once all in `after` is there.
+
+    `beside`: whether others are to find room."""
     counts, inputs = [len(d) for d in parts], w.shape[0]
     piece = BACK_ONE if sum(counts) == 1 else BACK_FEW
     tall = math.gcd(inputs, ROWS_BESIDE) if beside else piece.inputs

@@ -7,7 +7,7 @@ what is its own. Backward a position has more readers than taps, because beyond 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -213,15 +213,13 @@ def _unrolled(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax
     return unroll_forward(z, w1, b1, w2, b2)[0]
 
 
-def unroll_forward(
-    z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array, after: Sequence[jax.Array] = ()
-) -> tuple[jax.Array, Any]:
+def unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> tuple[jax.Array, Any]:
     latents, horizon = Latents(*z.shape), b1.shape[0]
     room = (TAPS * z.size,)
     zs, mids, scales, *_ = call(
         functools.partial(_unroll_kernel, latents, horizon),
         [(horizon * z.size,), (horizon * z.size,), (2 * horizon,), room, room],
-        z.ravel(), w1.ravel(), b1.ravel(), w2.ravel(), b2, after=after,
+        z.ravel(), w1.ravel(), b1.ravel(), w2.ravel(), b2,
     )  # fmt: skip
     return zs.reshape(horizon, *z.shape), (w1, w2, z, zs, mids, scales)
 

@@ -32,10 +32,8 @@ def encoder_gradient(
 
 
 @singledispatch
-def imagined(
-    network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array, after: Sequence[jax.Array] = ()
-) -> tuple[jax.Array, Kept]:
-    """The latents that follow z under each action of the row in turn, one-hot, made once all in `after` is there."""
+def imagined(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) -> tuple[jax.Array, Kept]:
+    """The latents that follow z under each action of the row in turn, one-hot."""
     return unroll(network, layers, z, actions), ()
 
 

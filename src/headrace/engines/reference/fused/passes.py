@@ -18,11 +18,21 @@ from headrace.engines.reference.fused.dense import ROWS_BESIDE
 from headrace.engines.reference.fused.programs import call, count, load, total_of
 from headrace.engines.reference.later import Later, Made, OuterSum, Value, Wanted, Whole, matrix
 
-TALL = 8  # rows of a tile: one for each warp
-TILES = 1  # tiles that are on their way at once
-SUMS_BESIDE = 512
-TILES_BESIDE = 2
-TILES_SUMS = 2
+
+class Stride(NamedTuple):
+    """How a program goes through its rows: tiles of so many rows, one for each warp, of which some are on their way at
+    once (decision 0030)."""
+
+    rows: int
+    tiles: int
+
+    @property
+    def whole(self) -> int:
+        return self.rows * self.tiles
+
+
+ONE_MADE, MANY_MADE = Stride(8, 1), Stride(4, 2)  # of a pass that makes one or two matrices, and of one that makes more
+AMONG = Stride(8, 2)  # of one that others are to find room beside
 ROWS = 64  # rows that a program goes through, unless others are to find room beside it
 
 
@@ -80,19 +90,19 @@ def _given(plan: Plan, refs: Sequence[Any]) -> Given:
     return Given(*(list(islice(left, n)) for n in counts))
 
 
-def _pass_kernel(plan: Plan, tall: int, tiles: int, *refs: Any) -> None:
+def _pass_kernel(plan: Plan, tall: int, stride: Stride, *refs: Any) -> None:
     wanted, given, program = plan.wanted, _given(plan, refs), pl.program_id(0)
     columns = plan.shape[1]
     column, place = count(columns, 1), jax.lax.iota(jnp.int32, columns)
     number = {key: given.numbers[0][i] for i, key in enumerate(plan.numbers)}
     outers = list(zip(plan.outers.items(), given.xs, given.ds, strict=True))
     # As a tile whose rows are equal: one row would be spread over the threads in another way than tiles are.
-    across = jnp.broadcast_to(column, (TALL, columns))
+    across = jnp.broadcast_to(column, (stride.rows, columns))
     slopes = [[load(d, k * columns + across) for k in range(outer.d.shape[0])] for (_, outer), _, d in outers]
 
     def one(first: Any, totals: list[Value], products: list[Value]) -> tuple[list[Value], list[Value]]:
         """What is made of a tile is stored, or added to what others gave."""
-        row = first + count(TALL, 0)
+        row = first + count(stride.rows, 0)
         tiles: dict[int, Value] = {
             key: load(ref, row * columns + column) for key, ref in zip(plan.wholes, given.wholes, strict=True)
         }
@@ -109,13 +119,13 @@ def _pass_kernel(plan: Plan, tall: int, tiles: int, *refs: Any) -> None:
         return totals, [total + load(x, row) * w.value(read) for total, x, (_, w) in through]
 
     def some(i: Any, made: tuple[list[Value], list[Value]]) -> tuple[list[Value], list[Value]]:
-        for k in range(tiles):
-            made = one(program * tall + (i * tiles + k) * TALL, *made)
+        for k in range(stride.tiles):
+            made = one(program * tall + i * stride.whole + k * stride.rows, *made)
         return made
 
-    nothing = jnp.zeros((TALL, columns), jnp.float32)
+    nothing = jnp.zeros((stride.rows, columns), jnp.float32)
     begun = [nothing] * len(wanted.sums), [nothing] * len(wanted.rows)
-    totals, products = jax.lax.fori_loop(0, tall // (TALL * tiles), some, begun)
+    totals, products = jax.lax.fori_loop(0, tall // stride.whole, some, begun)
     for i, total in enumerate(totals):
         given.sums[0][program * len(totals) + i] = jnp.sum(total)
     for ref, total in zip(given.row_parts, products, strict=True):
@@ -126,15 +136,14 @@ def passed(wanted: Wanted) -> Made:
     """Everything that is wanted, each matrix being read once."""
     plan = _plan(wanted)
     rows, columns = plan.shape
-    beside = ROWS_BESIDE if wanted.outputs else SUMS_BESIDE
-    tall = math.gcd(rows, beside if wanted.beside else ROWS)
-    tiles = (TILES_BESIDE if wanted.outputs else TILES_SUMS) if wanted.beside else TILES
-    if tall % (TALL * tiles):
-        raise ValueError(f"a pass goes through {TALL * tiles} rows at a time, and {rows} rows do not divide into such")
+    tall = math.gcd(rows, ROWS_BESIDE if wanted.beside else ROWS)
+    stride = AMONG if wanted.beside else MANY_MADE if len(wanted.outputs) > 2 else ONE_MADE
+    if tall % stride.whole:
+        raise ValueError(f"a pass goes through {stride.whole} rows at a time, and {rows} rows do not divide into such")
     programs, n_sums = rows // tall, len(wanted.sums)
     outers = plan.outers.values()
     made = call(
-        functools.partial(_pass_kernel, plan, tall, tiles),
+        functools.partial(_pass_kernel, plan, tall, stride),
         [
             *[(rows * columns,)] * len(wanted.outputs), *[(programs * n_sums,)] * min(1, n_sums),
             *[(programs * columns,)] * len(wanted.rows),
@@ -143,7 +152,7 @@ def passed(wanted: Wanted) -> Made:
         *(whole.array.ravel() for whole in plan.wholes.values()),
         *(outer.x.ravel() for outer in outers), *(outer.d.ravel() for outer in outers),
         *(x for x, _ in wanted.rows),
-        programs=programs, warps=TALL, after=wanted.after,
+        programs=programs, warps=stride.rows, after=wanted.after,
     )  # fmt: skip
     arrays, parts = made[: len(wanted.outputs)], made[len(wanted.outputs) + min(1, n_sums) :]
     sums = list(jnp.sum(made[len(arrays)].reshape(programs, n_sums), axis=0)) if n_sums else []

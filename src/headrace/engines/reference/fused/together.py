@@ -15,11 +15,23 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, Auxiliary, Dqn, Episode, Latest, MeanOverHorizon, Online, Qrc, Shared, Spr, SumOverHorizon
+from headrace.agents import (
+    Agent,
+    Auxiliary,
+    Dqn,
+    Episode,
+    Latest,
+    MeanOverHorizon,
+    Online,
+    Qrc,
+    Shared,
+    Spr,
+    SumOverHorizon,
+)
 from headrace.engines.reference.agent import AgentState, Draws, Projected, found_before, found_together
 from headrace.engines.reference.augment import augment, views
-from headrace.engines.reference.fused.dense import parts_times, parts_turned
 from headrace.engines.reference.fused.behind import Slopes, best_of, guessed, value_of, values_of
+from headrace.engines.reference.fused.dense import parts_times, parts_turned
 from headrace.engines.reference.fused.halves import Kept, dynamics_gradient, encoded, encoder_gradient, imagined
 from headrace.engines.reference.fused.many import ForMany
 from headrace.engines.reference.fused.passes import passed
@@ -29,13 +41,10 @@ from headrace.engines.reference.objectives import reduced, rows_of
 from headrace.engines.reference.td import value_modules
 from headrace.engines.reference.transition import Transition
 
-WAIT = 'roll'
-APART = True
-H_AFTER = 'rows'
-BEHIND = True
 Found = dict[str, tuple[jax.Array, Modules]]
-Back = Callable[..., tuple[Modules, Any]]  # from the gradients of rows to those of the modules that made them
-GRADS = True
+Waited = Sequence[jax.Array]
+Back = Callable[[jax.Array, Waited], tuple[Modules, Waited]]  # from the gradients of rows to those of the modules that
+# made them, once something is there; and for what the ways back of other rows are to wait
 
 
 class Valued(NamedTuple):
@@ -69,7 +78,7 @@ class Before(NamedTuple):
 @found_before.register
 def _(
     network: ForMany, agent: Agent, layout: Layout, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
-    projected: Projected, after: Sequence[jax.Array],
+    projected: Projected,
 ) -> Any:  # fmt: skip
     if "projection" not in projected:
         return ()
@@ -79,7 +88,12 @@ def _(
     if "h_projection" in projected:
         h = _valued(value_modules(state.params, "h_"), action, projected["h_projection"])
     spr = _spr_of(agent.aux)
-    return Before(q, h, _imagine(network.network, layout, spr, state, obs, action, draws, after, [projected['projection'].row]) if spr else ())
+    if not spr:
+        return Before(q, h, ())
+    # Or the compiler makes the window's images together with what the environment answers.
+    seen = apart(network, (spr, state.aux.window, obs, draws))
+    after = [projected["projection"].row]
+    return Before(q, h, _imagine(network.network, layout, state.params, action, after, *seen))
 
 
 @q_seen.register
@@ -94,22 +108,19 @@ def _valued(modules: Modules, action: jax.Array, seen: Seen) -> Valued:
 
 
 def _imagine(
-    net: Any, layout: Layout, spr: Spr, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
-    after: Sequence[jax.Array], early: Any = (),
+    net: Any, layout: Layout, params: Modules, action: jax.Array, after: Waited,
+    spr: Spr, window: Any, obs: jax.Array, draws: Draws,
 ) -> Imagined:  # fmt: skip
-    window, params = state.aux.window, state.params
-    if APART:
-        window, obs, draws, spr = jax.lax.optimization_barrier((window, obs, draws, spr))
+    """Once all in `after` is there: the encoder's new weights are long before, and nothing else waits for this then."""
     images = _viewed(spr, _with(window.observations, obs), draws, slice(-1))
     actions = jax.nn.one_hot(_with(window.actions, action), layout.n_actions)
-    conv, roll = {"conv": (after, ()), "roll": (early, after), "no": (early, ()), "free": ((), after), "freeno": ((), ())}[WAIT]
-    first = Latent(*encoded(net, params["encoder"], images[0], conv))
-    latents, kept = imagined(net, params["dynamics"], first.z, actions, roll)
-    truths = _encoded_rows(net, params["encoder"], images[1:], conv) if len(images) > 1 else rows_of(latents)[:0]
+    first = Latent(*encoded(net, params["encoder"], images[0], after))
+    latents, kept = imagined(net, params["dynamics"], first.z, actions)
+    truths = _encoded_rows(net, params["encoder"], images[1:], after) if len(images) > 1 else rows_of(latents)[:0]
     return Imagined(images[0], first, actions, latents, kept, truths)
 
 
-def _encoded_rows(net: Any, encoder: Any, images: jax.Array, after: Sequence[jax.Array] = ()) -> jax.Array:
+def _encoded_rows(net: Any, encoder: Any, images: jax.Array, after: Waited = ()) -> jax.Array:
     return rows_of(jax.vmap(lambda image: encoded(net, encoder, image, after)[0])(images))
 
 
@@ -123,7 +134,7 @@ def _viewed(spr: Spr, images: jax.Array, draws: Draws, which: slice) -> jax.Arra
 
 
 def _to_encoder(net: Any, layers: Any, image: jax.Array, latent: Latent) -> Back:
-    def back(dx: jax.Array, after: Sequence[jax.Array]) -> tuple[Modules, Any]:
+    def back(dx: jax.Array, after: Waited) -> tuple[Modules, Waited]:
         dz = dx.reshape(latent.z.shape)
         return {"encoder": encoder_gradient(net, layers, image, latent.kept, dz, after)}, after
 
@@ -167,14 +178,14 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
         sent["aux"] = _guesses(net, spr, modules, b, before.imagined, last)
     came_out = parts_times(parts, w) if (parts := _parts(sent)) else []
     returning |= _made_of(sent, iter(came_out))
+    latest = [r.slopes for r in returning.values()][-1:]  # h is not in a hurry
     found: Found = {}
     if "v" in returning and not isinstance(agent.td, Qrc):
         found["v"] = returning.pop("v").value, {}
     found |= _backwards(returning, w)
     if before.h:
         h = {"h": _returning(net, modules["h_encoder"], t.obs, before.h)}
-        waits = {"rows": came_out[:1], "grad": [found["aux"][1]["encoder"][0]["b"]] if "aux" in found else came_out[:1], "none": [], "guess": [list(returning.values())[-1].slopes] if returning else []}[H_AFTER]
-        found |= _backwards(h, now(params["h_projection"][0]["w"]), waits, beside=True)
+        found |= _backwards(h, now(params["h_projection"][0]["w"]), latest, beside=True)
     return found
 
 
@@ -221,11 +232,11 @@ def _guesses(net: Any, spr: Spr, modules: Modules, b: jax.Array, given: Imagined
         found = guessed(shares, b, modules["predictor"][0], y, truths)
         return found._replace(value=reduced(spr.reduce, -found.value))
 
-    def back(dx: jax.Array, after: Sequence[jax.Array]) -> tuple[Modules, Any]:
+    def back(dx: jax.Array, after: Waited) -> tuple[Modules, Waited]:
         d = dx.reshape(given.latents.shape)
         dz, layers = dynamics_gradient(net, modules["dynamics"], given.first.z, given.actions, given.kept, d)
         made, _ = _to_encoder(net, modules["encoder"], given.image, given.first)(dz, after)
-        return {**made, "dynamics": promised(layers)}, [dz] if GRADS else after
+        return {**made, "dynamics": promised(layers)}, [dz]  # which takes the card's registers, and all wait for it
 
     truths = [x for x in (given.truths, last) if len(x)]
     return Sent(rows_of(given.latents), truths, slopes, "predictor", back)
@@ -236,19 +247,16 @@ def _returning(net: Any, encoder: Any, obs: jax.Array, valued: Valued) -> Return
     return Returning(valued.value, valued.latent.z.reshape(1, -1), valued.slope, {"head": valued.head}, back)
 
 
-def _backwards(
-    returning: dict[str, Returning], w: jax.Array, after: Sequence[jax.Array] = (), beside: bool = False
-) -> Found:
+def _backwards(returning: dict[str, Returning], w: jax.Array, after: Waited = (), beside: bool = False) -> Found:
     if not returning:
         return {}
     rows = parts_turned([r.slopes for r in returning.values()], w, after, beside)
     found: Found = {}
-    waits: Any = ()
-    for (name, r), dx in reversed(list(zip(returning.items(), rows, strict=True))):
-        back, waits = r.back(dx, waits)
+    waited: Waited = ()
+    for (name, r), dx in reversed(list(zip(returning.items(), rows, strict=True))):  # the longest way back comes first
+        back, waited = r.back(dx, waited)
         # Its inner products with a history are not in a hurry: small kernels of the way back go first.
         weights = OuterSum(r.rows, r.slopes, passed, after=[back["encoder"][0]["b"]])
         projection: Any = {"w": weights, "b": jnp.sum(r.slopes, axis=0)}
         found[name] = r.value, {**back, "projection": [projection], **r.behind}
     return found
-
