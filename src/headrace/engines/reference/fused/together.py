@@ -15,19 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import (
-    Agent,
-    Auxiliary,
-    Dqn,
-    Episode,
-    Latest,
-    MeanOverHorizon,
-    Online,
-    Qrc,
-    Shared,
-    Spr,
-    SumOverHorizon,
-)
+from headrace.agents import Agent, Auxiliary, Dqn, Episode, Latest, Online, Qrc, Shared, Spr
 from headrace.engines.reference.agent import AgentState, Draws, Projected, found_before, found_together
 from headrace.engines.reference.augment import augment, views
 from headrace.engines.reference.fused.behind import Slopes, best_of, guessed, value_of, values_of
@@ -208,13 +196,12 @@ def _learns_from_this(rule: Any) -> bool:
 
 
 def _spr_of(aux: Any) -> Spr | None:
-    """SPR, where its guesses and truths both go through the projection of now, its window being in order, and where a
-    guess has a fixed share in the loss."""
+    """SPR, where its guesses and truths both go through the projection of now, its window being in order."""
     if not isinstance(aux, Auxiliary) or not isinstance(aux.objective, Spr):
         return None
-    spr = aux.objective
-    here = all(map(isinstance, (spr.projection, spr.target, spr.window), (Shared, Online, Episode)))
-    return spr if here and isinstance(spr.reduce, SumOverHorizon | MeanOverHorizon) else None
+    parts = aux.objective.projection, aux.objective.target, aux.objective.window
+    fits = all(isinstance(part, kind) for part, kind in zip(parts, (Shared, Online, Episode), strict=True))
+    return aux.objective if fits else None
 
 
 def _best_value(net: Any, layout: Layout, modules: Modules, b: jax.Array, t: Transition) -> Sent:
@@ -228,6 +215,7 @@ def _best_value(net: Any, layout: Layout, modules: Modules, b: jax.Array, t: Tra
 
 def _guesses(net: Any, spr: Spr, modules: Modules, b: jax.Array, given: Imagined, last: jax.Array) -> Sent:
     def slopes(y: jax.Array, truths: Sequence[jax.Array]) -> Slopes:
+        # A sum or a mean: each guess has a fixed share in the loss.
         shares = jax.grad(lambda cosines: reduced(spr.reduce, -cosines))(jnp.zeros(len(y)))
         found = guessed(shares, b, modules["predictor"][0], y, truths)
         return found._replace(value=reduced(spr.reduce, -found.value))
