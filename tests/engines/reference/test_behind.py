@@ -90,6 +90,14 @@ def test_the_value_of_an_action_and_its_way_back() -> None:
         assert_near(jax.tree.map(lambda x, i=i: x[i], found), jax.tree.map(lambda x, i=i: x[i], wanted))
 
 
+def test_a_guess_that_is_no_number_has_no_slope_that_is_one() -> None:
+    y, b, w = normal(3, 1, WIDTH).at[0].set(jnp.nan), normal(4, WIDTH), normal(5, WIDTH, WIDTH)
+    found = jax.vmap(lambda y, b, w: guessed(-jnp.ones(1), b, {"w": w, "b": b}, y, [jnp.ones((1, WIDTH))])[:2])(y, b, w)
+    for array in found:
+        np.testing.assert_array_equal(np.isnan(array).reshape(STREAMS, -1).all(axis=1), [True, False, False])
+        assert not np.isnan(array[1:]).any()
+
+
 @pytest.mark.parametrize("parts", [(3,), (2, 1), (1, 1, 1)])
 def test_guesses_are_as_good_as_their_cosines_say(parts: tuple[int, ...]) -> None:
     """Each with a share of its own. The second guess of every stream is shorter than a vector counts."""

@@ -265,8 +265,8 @@ def _as_kernels(layout: Layout, streams: int) -> Any:
         return layout.network
     from headrace.engines.reference.fused import fused_where_it_fits
 
-    # The compiler remarks on loads of single numbers, each time with its own calls in words: minutes, where the machine
-    # has a program that finds the words.
+    # The compiler remarks on each load of single numbers, with a stack trace of itself. Where llvm-symbolizer is
+    # installed, looking up its lines takes minutes (decision 0030).
     os.environ.setdefault("LLVM_DISABLE_SYMBOLIZATION", "1")
 
     return fused_where_it_fits(layout.network, layout.observation_shape, streams)

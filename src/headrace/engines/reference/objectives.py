@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
 from headrace.engines.reference.augment import View, augment
-from headrace.engines.reference.networks import Layer, Layout, Modules, dense, dense_in, encode, product, unroll
+from headrace.engines.reference.networks import Layout, Modules, dense, dense_in, encode, product, unroll
 from headrace.engines.reference.windows import Sight
 
 
@@ -129,14 +129,7 @@ def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, sight: 
     seen = jax.lax.stop_gradient(rows_of(seen))
     projected = dense_in(network, modules[name][0], rows_of(imagined))
     truth = dense_in(network, target[name][0], seen)
-    return guessing_loss(objective, layout, modules["predictor"], projected, truth)
-
-
-def guessing_loss(
-    objective: Spr, layout: Layout, predictor: list[Layer], projected: jax.Array, truth: jax.Array
-) -> jax.Array:
-    """How badly the truth is guessed from what the projection makes of the imagined latents."""
-    guess = dense_in(layout.network, predictor[0], projected)
+    guess = dense_in(network, modules["predictor"][0], projected)
     return reduced(objective.reduce, -cosine_similarity(guess, jax.lax.stop_gradient(truth)))
 
 

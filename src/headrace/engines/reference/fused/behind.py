@@ -1,4 +1,4 @@
-"""What is made of the rows that come out of the projection, forwards and back, in one kernel: max Q, and SPR's guesses.
+"""What is made of rows that come out of a projection, forwards and back, in one kernel: Q, max Q, SPR's guesses.
 
 As products, sums and passes over elements each would be a dozen kernels, one waiting for another, between the pass in
 which rows go through the projection and the one in which their slopes come back (decision 0030).
@@ -128,11 +128,16 @@ def _guess_kernel(
 
 def _cosine(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`cosine_similarity` of two rows, and its gradient by the first."""
-    square, product = jnp.sum(a * a), jnp.sum(a * b)
-    per_a = jax.lax.rsqrt(jnp.maximum(square, SHORTEST**2))
-    per_b = jax.lax.rsqrt(jnp.maximum(jnp.sum(b * b), SHORTEST**2))
-    along = jnp.where(square > SHORTEST**2, product * per_a * per_a, 0.0)  # a vector that counts as longer than it is
+    product, (short_a, per_a), (_, per_b) = jnp.sum(a * b), _per_length(a), _per_length(b)
+    along = jnp.where(short_a, 0.0, product * per_a * per_a)  # the length of a short vector does not count
     return product * per_a * per_b, per_a * per_b * (b - along * a)
+
+
+def _per_length(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Whether a row is too short to count, and 1 / the length that counts."""
+    square = jnp.sum(a * a)
+    short = square < SHORTEST**2  # and no `maximum`, which on a card drops what is not a number
+    return short, jax.lax.rsqrt(jnp.where(short, SHORTEST**2, square))
 
 
 def guessed(shares: jax.Array, b: jax.Array, predictor: Layer, y: jax.Array, truths: Sequence[jax.Array]) -> Slopes:

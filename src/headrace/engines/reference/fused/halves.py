@@ -28,6 +28,7 @@ def encoded(
 def encoder_gradient(
     network: Any, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array, after: Sequence[jax.Array] = ()
 ) -> list[Layer]:
+    """Of the layers, made once all in `after` is there, if the network cares when."""
     return jax.vjp(lambda layers: encode(network, layers, obs), layers)[1](dz)[0]
 
 

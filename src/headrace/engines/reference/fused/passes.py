@@ -31,7 +31,7 @@ class Stride(NamedTuple):
         return self.rows * self.tiles
 
 
-ONE_MADE, MANY_MADE = Stride(8, 1), Stride(4, 2)  # of a pass that makes one or two matrices, and of one that makes more
+USUAL, MUCH = Stride(8, 1), Stride(4, 2)  # of a pass that makes up to two matrices, and of one that makes more
 AMONG = Stride(8, 2)  # of one that others are to find room beside
 ROWS = 64  # rows that a program goes through, unless others are to find room beside it
 
@@ -137,7 +137,7 @@ def passed(wanted: Wanted) -> Made:
     plan = _plan(wanted)
     rows, columns = plan.shape
     tall = math.gcd(rows, ROWS_BESIDE if wanted.beside else ROWS)
-    stride = AMONG if wanted.beside else MANY_MADE if len(wanted.outputs) > 2 else ONE_MADE
+    stride = AMONG if wanted.beside else MUCH if len(wanted.outputs) > 2 else USUAL
     if tall % stride.whole:
         raise ValueError(f"a pass goes through {stride.whole} rows at a time, and {rows} rows do not divide into such")
     programs, n_sums = rows // tall, len(wanted.sums)

@@ -30,9 +30,9 @@ from headrace.engines.reference.td import value_modules
 from headrace.engines.reference.transition import Transition
 
 Found = dict[str, tuple[jax.Array, Modules]]
-Waited = Sequence[jax.Array]
-Back = Callable[[jax.Array, Waited], tuple[Modules, Waited]]  # from the gradients of rows to those of the modules that
-# made them, once something is there; and for what the ways back of other rows are to wait
+Waited = Sequence[jax.Array]  # what has to be there before a kernel begins
+# From the gradients of rows to those of the modules that made them; and what the ways back of other rows wait for.
+Back = Callable[[jax.Array, Waited], tuple[Modules, Waited]]
 
 
 class Valued(NamedTuple):
@@ -99,7 +99,7 @@ def _imagine(
     net: Any, layout: Layout, params: Modules, action: jax.Array, after: Waited,
     spr: Spr, window: Any, obs: jax.Array, draws: Draws,
 ) -> Imagined:  # fmt: skip
-    """Once all in `after` is there: the encoder's new weights are long before, and nothing else waits for this then."""
+    """The images are encoded once all in `after` is there: the pass over Q, which would otherwise wait for them."""
     images = _viewed(spr, _with(window.observations, obs), draws, slice(-1))
     actions = jax.nn.one_hot(_with(window.actions, action), layout.n_actions)
     first = Latent(*encoded(net, params["encoder"], images[0], after))
