@@ -26,7 +26,7 @@ from headrace.engines.reference.fused import (
 )
 from headrace.engines.reference.fused.dense import parts_times, parts_turned
 from headrace.engines.reference.fused.halves import dynamics_gradient, encoded, encoder_gradient, imagined
-from headrace.engines.reference.networks import Layer, activate, convolve, encode, product, unroll
+from headrace.engines.reference.networks import Latent, Layer, activate, convolve, encode, product, unroll
 from headrace.envs.registry import environment
 
 STREAMS, ACTIONS = 2, 3
@@ -117,8 +117,8 @@ def test_an_encoder_in_two_halves_has_the_gradient_of_the_whole(network: Any) ->
 
     def halves(w: jax.Array, b: jax.Array, image: jax.Array, dz: jax.Array) -> Any:
         encoder = [{"w": w, "b": b}]
-        z, kept = encoded(network, encoder, image, [jnp.zeros(3)])
-        return z, encoder_gradient(network, encoder, image, kept, dz, [jnp.zeros(3)])
+        latent = Latent(*encoded(network, encoder, image, [jnp.zeros(3)]))
+        return latent.z, encoder_gradient(network, encoder, image, latent, dz, [jnp.zeros(3)])
 
     def whole(w: jax.Array, b: jax.Array, image: jax.Array, dz: jax.Array) -> Any:
         z, back = jax.vjp(lambda encoder: encode(Conv(), encoder, image), [{"w": w, "b": b}])
@@ -133,7 +133,7 @@ def test_dynamics_in_two_halves_have_the_gradient_of_the_whole(network: Any) -> 
 
     def halves(layers: list[Layer], z: jax.Array, actions: jax.Array, d: jax.Array) -> Any:
         latents, kept = imagined(network, layers, z, actions)
-        dz, of_layers = dynamics_gradient(network, layers, z, actions, kept, d)
+        dz, of_layers = dynamics_gradient(network, layers, z, actions, latents, kept, d)
         return latents, dz, of_layers(jnp.zeros(3))
 
     def whole(layers: list[Layer], z: jax.Array, actions: jax.Array, d: jax.Array) -> Any:

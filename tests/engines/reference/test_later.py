@@ -151,3 +151,46 @@ def test_a_formula_between_two_steps_has_each_of_its_arrays_once() -> None:
     again = jax.tree.map(lambda a: a + 0, kept).formula
     assert len({id(part) for part in again.parts() if isinstance(part, OuterSum)}) == 1
     assert_near(now(again), keep * (w + jnp.einsum("ki,ko->io", x, d)))
+
+
+def test_a_history_between_two_steps_remembers_its_inner_products() -> None:
+    """Of a history that is a formula only what is new has to be made by going through a matrix."""
+    made = []
+
+    def noted(w: Wanted) -> Made:
+        made.append(len(w.sums))
+        return passed(w)
+
+    keep, c = jnp.float32(0.7), matrix(0)
+    old, new = (OuterSum(matrix(i, 2, 64), matrix(i + 1, 2, 16), noted) for i in (1, 3))
+    history = Whole(c, noted)
+    without([old], [history])
+    past = keep * c + (1 - keep) * now(old)
+    again = jax.tree.map(lambda a: a + 0, Pending.of(keep * history + (1 - keep) * old)).formula
+    assert_near(dots((new, again), (again, again)), [jnp.sum(now(new) * past), jnp.sum(past * past)])
+    assert_near(now(without([new], [again])[0]), now(new) - jnp.sum(now(new) * past) / jnp.sum(past * past) * past)
+    assert made == [2, 1]
+
+
+def test_inner_products_by_parts_are_those_of_the_arrays() -> None:
+    """All ways in which a formula is a sum of multiples, and one that is none."""
+    w, x, d, number = matrix(0), matrix(2, 3, 64), matrix(3, 3, 16), jnp.float32(3)
+    for shape in (
+        lambda m, g: m - g / number,
+        lambda m, g: number * (g - m) + 0.5 * m,
+        lambda m, g: chosen(number > 2, 2 * g + m, g) - chosen(number > 4, m, 0.0),
+        lambda m, g: (m + g) * m,
+        lambda m, g: m + number,
+    ):
+        whole, outer = Whole(w, passed), OuterSum(x, d, passed)
+        dots((outer, whole), (whole, whole))
+        formula, array = shape(whole, outer), shape(w, now(outer))
+        assert_near(dots((outer, formula), (formula, formula)), [jnp.sum(now(outer) * array), jnp.sum(array * array)])
+
+
+def test_what_was_not_chosen_has_no_share_in_an_inner_product() -> None:
+    good, bad = (OuterSum(x, matrix(3, 2, 16), passed) for x in (matrix(1, 2, 64), jnp.full((2, 64), jnp.nan)))
+    history = Whole(matrix(0), passed)
+    dots((bad, history), (history, history))
+    past = chosen(jnp.bool_(False), 0.5 * history + 0.5 * bad, history)
+    assert_near(dots((good, past), (past, past)), dots((good, history), (history, history)))

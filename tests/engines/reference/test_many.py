@@ -87,7 +87,7 @@ def test_what_a_pass_sees_ahead_is_what_the_next_step_would_compute(name: str) -
     choose = compiled(jax.vmap(lambda p, obs, known: act(layout, p, obs, jnp.float32(0), NO_DRAWS, known)))
     prepare = compiled(
         jax.vmap(lambda s, t, key, known: found_before(
-            layout.network, agent, layout, s, t.obs, t.action, draw_step(agent, key), known
+            layout.network, agent, layout, s, t, draw_step(agent, key), known
         ))
     )  # fmt: skip
     transitions = experience(layout)
@@ -119,7 +119,7 @@ def test_only_what_goes_through_the_present_projection_at_this_step_goes_togethe
     def found() -> Any:
         state = init_agent(agent, layout, jax.random.key(1))
         seen = look(layout, state.params, first.obs)
-        before = found_before(layout.network, agent, layout, state, first.obs, first.action, draws, seen)
+        before = found_before(layout.network, agent, layout, state, first, draws, seen)
         late = deferred(layout.network, state)
         names = found_together(layout.network, agent, layout, late, first._replace(before=before), draws)
         return dict.fromkeys(names, 0)
@@ -136,7 +136,7 @@ def test_what_is_known_of_an_observation_is_used() -> None:
     draws = draw_step(agent, jax.random.key(2))
     known = {name: jnp.arange(16.0) for name in ("projection", "h_projection")}
     seen = {name: Seen(row, Latent(jnp.ones(32))) for name, row in known.items()}
-    before = found_before(layout.network, agent, layout, state, first.obs, first.action, draws, seen)
+    before = found_before(layout.network, agent, layout, state, first, draws, seen)
     _, learnt = learn(agent, layout, state, first._replace(before=before), draws)
     _, plainly_learnt = learn(agent, layout, state, first, draws)
     assert learnt.always["q"] != plainly_learnt.always["q"]
@@ -190,7 +190,7 @@ def test_traces_and_histories_may_stay_formulas_from_one_step_to_the_next(name: 
 
     def learnt(settle: bool, state: Any, t: Transition, key: jax.Array, seen: Any, ahead: jax.Array) -> Any:
         draws = draw_step(agent, key)
-        before = found_before(layout.network, agent, layout, state, t.obs, t.action, draws, seen)
+        before = found_before(layout.network, agent, layout, state, t, draws, seen)
         return learn_and_look(agent, layout, state, t._replace(before=before), draws, ahead, settle)
 
     @partial(compiled, static_argnums=0)

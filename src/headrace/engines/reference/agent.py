@@ -124,11 +124,11 @@ def broken_off(state: AgentState) -> AgentState:
 
 @singledispatch
 def found_before(
-    network: Any, agent: Agent, layout: Layout, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
+    network: Any, agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws,
     projected: Projected,
 ) -> Tree:  # fmt: skip
-    """What a network computes of a transition without what the environment answers, for `found_together`: nothing,
-    unless it says so. `projected` is what the projections make of `obs`, as far as they have said."""
+    """What a network computes of a transition before it is learnt from, for `found_together`: nothing, unless it says
+    so. `projected` is what the projections make of the observation, as far as they have said."""
     return ()
 
 

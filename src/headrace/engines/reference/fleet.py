@@ -21,17 +21,18 @@ from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from headrace.engines.reference.compiled import BUFFER, Log, start_stream
 from headrace.engines.reference.networks import Layout, layout_of, steps_a_turn
 from headrace.engines.reference.stream import (
+    Received,
     Setting,
     StreamState,
     Tally,
     begin,
     chosen,
-    computed_before,
     learnt_from,
     looked,
     make_setting,
     means,
     quantities,
+    received,
     step_keys,
 )
 from headrace.engines.reference.trees import Tree
@@ -39,7 +40,7 @@ from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
 from headrace.stream import Episode
 
-Carry = tuple[tuple[tuple[Tree, ...], tuple[Tree, ...], TimeStep], StreamState, Tree, Log]
+Carry = tuple[tuple[tuple[Tree, ...], tuple[Tree, ...], Received], StreamState, Log]
 
 
 class Group:
@@ -177,7 +178,7 @@ class Fleet:
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
         if turn > 1 and n % turn:
             raise ValueError(f"{n} steps are no whole number of turns of {turn}")
-        choose, prepare = jax.vmap(chosen), jax.vmap(computed_before)
+        choose, receive = jax.vmap(chosen), jax.vmap(received)
 
         def led_to(env_states: tuple[Tree, ...], state: StreamState) -> tuple[tuple[Tree, ...], TimeStep]:
             keys = jax.vmap(step_keys)(settings, state.agent.step).env
@@ -185,18 +186,17 @@ class Fleet:
             return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
 
         def answered(env_states: tuple[Tree, ...], state: StreamState, projected: Any) -> Any:
-            """The next action chosen, and what it led to, with what is known of the step without that."""
+            """The next action chosen, and what it led to, ready to be learnt from."""
             state = choose(settings, self.layout, state, projected)
             following, timestep = led_to(env_states, state)
-            before = prepare(settings, self.layout, state, projected)
-            return (env_states, following, timestep), state, before
+            return (env_states, following, receive(settings, self.layout, state, timestep, projected)), state
 
         def one(i: Any, carry: Carry, settle: bool) -> Carry:
             """From one answer of the environments to the next: what is left to be learnt from the first may go on
             while they make the second."""
-            (_, env_states, timestep), state, before, log = carry
+            (_, env_states, answer), state, log = carry
             learn = jax.vmap(functools.partial(learnt_from, settle=settle))
-            state, finished, projected = learn(settings, self.layout, state, timestep, before)
+            state, finished, projected = learn(settings, self.layout, state, answer)
             log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
             return *answered(env_states, state, projected), log
 
@@ -210,7 +210,7 @@ class Fleet:
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
         projected = jax.vmap(looked)(self.layout, state)
         begun = *answered(env_states, state, projected), log
-        (env_states, _, _), state, _, log = jax.lax.fori_loop(0, n // turn, some, begun)
+        (env_states, _, _), state, log = jax.lax.fori_loop(0, n // turn, some, begun)
         return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
 
 

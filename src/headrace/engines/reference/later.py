@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations_with_replacement
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -47,7 +48,12 @@ class Later:
 
     def __init__(self, shape: tuple[int, ...], passed: Pass) -> None:
         self.shape, self.passed = shape, passed
-        self.square: jax.Array | None = None  # its squared norm, once a pass has made it
+        self.known: dict[int, tuple[Any, jax.Array]] = {}  # inner products that were made, with what and how much
+
+    @property
+    def square(self) -> jax.Array | None:
+        """Its squared norm, once it was made."""
+        return _remembered(self, self)
 
     def value(self, read: Callable[[Any], Value]) -> Value:
         """What the formula comes to, where `read` says what a matrix or a number is."""
@@ -167,10 +173,11 @@ def _term(x: Any, like: Later) -> Any:
 
 @jax.tree_util.register_pytree_node_class
 class Pending:
-    """A formula between two steps: a tree whose leaves are the arrays that it is made of, each of them once."""
+    """A formula between two steps: a tree whose leaves are the arrays that it is made of, each of them once, and the
+    inner products of these, as far as they are known."""
 
-    def __init__(self, arrays: Sequence[Any], makes: Sequence[Callable[..., Any]], form: Form) -> None:
-        self.arrays, self.makes, self.form = arrays, makes, form
+    def __init__(self, arrays: Sequence[Any], products: Sequence[Any], makes: Any, pairs: Any, form: Form) -> None:
+        self.arrays, self.products, self.makes, self.pairs, self.form = arrays, products, makes, pairs, form
 
     @staticmethod
     def of(formula: Later) -> Pending:
@@ -183,14 +190,24 @@ class Pending:
 
         form = formula.form(place)
         taken = [_taken_apart(part) for part in parts.values()]
-        return Pending([arrays for arrays, _ in taken], tuple(make for _, make in taken), form)
+        known = {
+            (i, j): product
+            for (i, a), (j, b) in combinations_with_replacement(enumerate(parts.values()), 2)
+            if (product := _remembered(a, b)) is not None
+        }
+        return Pending(
+            [arrays for arrays, _ in taken], list(known.values()), tuple(make for _, make in taken), tuple(known), form
+        )
 
     @property
     def formula(self) -> Later:
-        return self.form([make(*arrays) for arrays, make in zip(self.arrays, self.makes, strict=True)])
+        parts = [make(*arrays) for arrays, make in zip(self.arrays, self.makes, strict=True)]
+        for (i, j), product in zip(self.pairs, self.products, strict=True):
+            _remember(parts[i], parts[j], product)
+        return self.form(parts)
 
     def tree_flatten(self) -> tuple[Any, Any]:
-        return (self.arrays,), (self.makes, self.form)
+        return (self.arrays, self.products), (self.makes, self.pairs, self.form)
 
     @classmethod
     def tree_unflatten(cls, form: Any, arrays: Any) -> Pending:
@@ -278,7 +295,7 @@ def _gone_through(
         arrays |= {id(x): array for x, array in zip(outputs, made.outputs, strict=True)}
         products |= dict(zip(through, made.rows, strict=True))
         for x, square in zip(squares, made.sums, strict=True):
-            x.square = square
+            _remember(x, x, square)
     return arrays, products
 
 
@@ -311,10 +328,10 @@ def inner_products(pairs: list[Pair], waiting: bool = False) -> list[Any]:
     """
     found: dict[int, Any] = {}
     for i, (a, b) in enumerate(pairs):
-        if isinstance(a, OuterSum) and isinstance(b, OuterSum):
+        if (product := _remembered(a, b)) is not None:
+            found[i] = product
+        elif _are_factors(a, b):
             found[i] = jnp.sum(_gram(a.x, b.x) * _gram(a.d, b.d))
-        elif a is b and a.square is not None:
-            found[i] = a.square
         elif promises := _promises(a, b):
             product = Joined(_inner, a, b)
             found[i] = product if waiting and not all(promise.arrays for promise in promises) else now(product)
@@ -322,12 +339,75 @@ def inner_products(pairs: list[Pair], waiting: bool = False) -> list[Any]:
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]
         like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
-        sums = [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]
-        parts = (part for pair in sums for x in pair for part in x.parts())
-        after = [x for part in parts if isinstance(part, OuterSum) for x in part.after][:1]
-        made = like.passed(Wanted(sums=sums, after=after, beside=bool(after)))
-        found |= dict(zip(together, made.sums, strict=True))
+        wanted = [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]
+        found |= dict(zip(together, _by_parts(wanted) or _by_a_pass(wanted), strict=True))
+    for (a, b), product in zip(pairs, (found[i] for i in range(len(pairs))), strict=True):
+        if isinstance(a, Later) and isinstance(b, Later) and not isinstance(product, Later):
+            _remember(a, b, product)
     return [found[i] for i in range(len(pairs))]
+
+
+def _by_a_pass(pairs: list[Pair]) -> list[jax.Array]:
+    parts = (part for pair in pairs for x in pair for part in x.parts())
+    after = [x for part in parts if isinstance(part, OuterSum) for x in part.after][:1]
+    return pairs[0][0].passed(Wanted(sums=pairs, after=after, beside=bool(after))).sums
+
+
+def _by_parts(pairs: list[Pair]) -> list[jax.Array] | None:
+    """Inner products of sums by those of what they are sums of, if that leaves a pass fewer to make: the others are
+    remembered from the step before, or follow from factors."""
+    if not all(_is_sum_of_multiples(x) for pair in pairs for x in pair):
+        return None
+    terms = [[(f * g, p, q) for f, p in _multiples(a) for g, q in _multiples(b)] for a, b in pairs]
+    wanted = {_key(p, q): (p, q) for term in terms for _, p, q in term}
+    if sum(_remembered(p, q) is None and not _are_factors(p, q) for p, q in wanted.values()) >= len(pairs):
+        return None
+    found = dict(zip(wanted, inner_products(list(wanted.values())), strict=True))
+    return [sum(_share(factor, found[_key(p, q)]) for factor, p, q in term) for term in terms]
+
+
+def _share(factor: Any, product: jax.Array) -> jax.Array:
+    """What was not chosen has no share, even where it is no number."""
+    return jnp.where(factor == 0, 0, factor * product)
+
+
+def _key(a: Later, b: Later) -> frozenset[int]:
+    return frozenset((id(matrix(a)), id(matrix(b))))
+
+
+def _is_sum_of_multiples(x: Any) -> bool:
+    if not isinstance(x, Joined):
+        return isinstance(x, Whole | OuterSum) or (isinstance(x, float) and x == 0)
+    if x.join in (jnp.multiply, jnp.divide):
+        late = [i for i, term in enumerate(x.terms) if isinstance(term, Later)]
+        return (late == [0] or (late == [1] and x.join is jnp.multiply)) and _is_sum_of_multiples(x.terms[late[0]])
+    terms = x.terms[1:] if x.join is _choice else x.terms
+    return x.join in (jnp.add, jnp.subtract, _choice) and all(map(_is_sum_of_multiples, terms))
+
+
+def _multiples(formula: Later) -> list[tuple[Any, Later]]:
+    """The matrices of a sum of multiples, and how much of each there is in it."""
+    parts = {id(matrix(part)): part for part in formula.parts() if isinstance(part, Later)}
+
+    def factor(key: int) -> Any:
+        return formula.value(lambda part: float(id(matrix(part)) == key) if isinstance(part, Later) else part)
+
+    return [(factor(key), part) for key, part in parts.items()]
+
+
+def _are_factors(a: Any, b: Any) -> bool:
+    return isinstance(a, OuterSum) and isinstance(b, OuterSum)
+
+
+def _remembered(a: Any, b: Any) -> jax.Array | None:
+    if not isinstance(a, Later) or not isinstance(b, Later):
+        return None
+    return a.known.get(id(matrix(b)), (b, None))[1]
+
+
+def _remember(a: Later, b: Later, product: jax.Array) -> None:
+    for one, other in ((a, b), (b, a)):
+        one.known[id(matrix(other))] = other, product
 
 
 def _inner(a: Value, b: Value) -> Value:

@@ -17,7 +17,7 @@ class Transition(NamedTuple):
     truncated: Any  # the bootstrap does not stop, the traces do
     last: Any  # the episode is over: windows are emptied
     greedy: Any  # the action was argmax Q(s), by choice or by chance
-    before: Any = ()  # what was computed of it before the environment answered
+    before: Any = ()  # what was computed of it before it is learnt from
     found: Any = ()  # values and their gradients that were computed together, by their names
 
 

@@ -26,7 +26,7 @@ from headrace.engines.reference.fused.layer import convolve_backward, convolve_f
 from headrace.engines.reference.fused.many import MANY, ForMany
 from headrace.engines.reference.fused.programs import power
 from headrace.engines.reference.fused.together import found_together
-from headrace.engines.reference.networks import Layer, dense_in, encode, unroll
+from headrace.engines.reference.networks import Latent, Layer, dense_in, encode, unroll
 
 __all__ = [
     "ForMany",
@@ -65,31 +65,31 @@ def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> 
 
 @encoded.register
 def _(network: Fused, layers: list[Layer], obs: jax.Array, after: Sequence[jax.Array] = ()) -> tuple[jax.Array, Kept]:
-    z, (_, y, scale, _) = convolve_forward(layers[0]["w"], layers[0]["b"], obs, after)
-    return z, (y, scale)
+    z, (_, _, scale, _) = convolve_forward(layers[0]["w"], layers[0]["b"], obs, after)
+    return z, (scale,)
 
 
 @encoder_gradient.register
 def _(
-    network: Fused, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array, after: Sequence[jax.Array] = ()
+    network: Fused, layers: list[Layer], obs: jax.Array, latent: Latent, dz: jax.Array, after: Sequence[jax.Array] = ()
 ) -> list[Layer]:
-    dw, db, _ = convolve_backward((obs, *kept, layers[0]["w"]), dz, after)
+    dw, db, _ = convolve_backward((obs, latent.z.ravel(), *latent.kept, layers[0]["w"]), dz, after)
     return [{"w": dw, "b": db}]
 
 
 @imagined.register
 def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> tuple[jax.Array, Kept]:
     (w1, b1), (w2, b2) = ((layer["w"], layer["b"]) for layer in layers)
-    latents, (_, _, _, *kept) = unroll_forward(z, w1, biases(b1, w1, actions), w2, b2)
+    latents, (_, _, _, _, *kept) = unroll_forward(z, w1, biases(b1, w1, actions), w2, b2)
     return latents, tuple(kept)
 
 
 @dynamics_gradient.register
 def _(
-    network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array, kept: Kept, d: jax.Array
+    network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array, latents: jax.Array, kept: Kept, d: jax.Array
 ) -> tuple[jax.Array, Callable[..., list[Layer]]]:
     (w1, b1), w2 = (layers[0]["w"], layers[0]["b"]), layers[1]["w"]
-    dz, weights = unroll_back((w1, w2, z, *kept), d)
+    dz, weights = unroll_back((w1, w2, z, latents.ravel(), *kept), d)
 
     def of_layers(*after: jax.Array) -> list[Layer]:
         dw1, d_biases, dw2, db2 = weights(*after)

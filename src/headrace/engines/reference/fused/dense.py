@@ -26,10 +26,15 @@ class Piece(NamedTuple):
 
     inputs: int
     outputs: int
+    warps: int = 4
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.inputs, self.outputs
 
 
 ONE, FEW, MORE = Piece(128, 32), Piece(64, 16), Piece(32, 32)  # of a vector, of a few rows, of twice as many
-BACK_ONE, BACK_FEW = Piece(64, 32), Piece(32, 32)  # the same on the way back
+BACK_ONE, BACK_FEW = Piece(64, 32), Piece(16, 32, warps=2)  # the same on the way back
 ROWS_BESIDE = 512  # that a program goes through, where all are to have room at once, and small kernels beside them
 
 
@@ -39,7 +44,7 @@ def _rows_kernel(counts: Sequence[int], piece: Piece, x: Any, w: Any, *ys: Any) 
     outputs = w.shape[0] // inputs
     first = pl.program_id(0) * piece.outputs
     column = first + count(piece.outputs, 1)
-    totals = [jnp.zeros(piece, jnp.float32)] * sum(counts)
+    totals = [jnp.zeros(piece.shape, jnp.float32)] * sum(counts)
     for start in range(0, inputs, piece.inputs):  # laid out: the next weights are on their way while these are used
         row = start + count(piece.inputs, 0)
         tile = load(w, row * outputs + column)
@@ -56,7 +61,7 @@ def parts_times(parts: Sequence[jax.Array], w: jax.Array) -> list[jax.Array]:
     piece = ONE if len(x) == 1 else FEW if len(x) <= 5 else MORE
     ys = call(
         functools.partial(_rows_kernel, counts, piece), [(n * outputs,) for n in counts], x.ravel(), w.ravel(),
-        programs=outputs // piece.outputs,
+        programs=outputs // piece.outputs, warps=piece.warps,
     )  # fmt: skip
     return [y.reshape(n, outputs) for y, n in zip(ys, counts, strict=True)]
 
@@ -140,7 +145,7 @@ def _turned_kernel(counts: Sequence[int], piece: Piece, tall: int, *refs: Any) -
     rows = [(d, dx, k) for d, dx, n in zip(ds, dxs, counts, strict=True) for k in range(n)]
     for first in range(0, tall, piece.inputs):
         start = pl.program_id(0) * tall + first
-        totals = [jnp.zeros(piece, jnp.float32)] * len(rows)
+        totals = [jnp.zeros(piece.shape, jnp.float32)] * len(rows)
         for begin in range(0, outputs, piece.outputs):
             column = begin + count(piece.outputs, 1)
             tile = load(w, (start + count(piece.inputs, 0)) * outputs + column)
@@ -163,6 +168,6 @@ def parts_turned(
     tall = math.gcd(inputs, ROWS_BESIDE) if beside else piece.inputs
     dxs = call(
         functools.partial(_turned_kernel, counts, piece, tall), [(n * inputs,) for n in counts],
-        *(d.ravel() for d in parts), w.ravel(), programs=inputs // tall, after=after,
+        *(d.ravel() for d in parts), w.ravel(), programs=inputs // tall, warps=piece.warps, after=after,
     )  # fmt: skip
     return [dx.reshape(n, inputs) for dx, n in zip(dxs, counts, strict=True)]

@@ -178,27 +178,34 @@ def _unroll_gradient_kernel(
 
 
 def _weight_gradient_kernel(
-    latents: Latents, horizon: int, z: Any, zs: Any, mids: Any, d_mids: Any, d_zs: Any,
+    latents: Latents, horizon: int, n: int, z: Any, zs: Any, mids: Any, d_mids: Any, d_zs: Any,
     dw1: Any, dw2: Any, db1: Any, db2: Any,
 ) -> None:  # fmt: skip
-    """One tap of both layers: inputs times gradients, added up over positions and steps. The first has the biases."""
-    size, channels, tap = latents.size, latents.channels, pl.program_id(0)
-    source = latents.sources(tap, 1) * channels + count(channels, 0)  # (channels, positions)
+    """Some taps of both layers, one after another: inputs times gradients, added up over positions and steps. The first
+    program has the biases."""
+    size, channels, first = latents.size, latents.channels, n * pl.program_id(0)
+    nothing = jnp.zeros((channels, channels), jnp.float32)
 
-    def products(k: Any, entered: jax.Array) -> tuple[jax.Array, jax.Array]:
-        at = k * size + latents.tile
-        return dot(entered, load(d_mids, at)), dot(load(mids, k * size + source), load(d_zs, at))
+    def one(tap: Any, _: None = None) -> None:
+        source = latents.sources(tap, 0) * channels + count(channels, 1)
+        at = tap * channels * channels + tile_of(channels, channels)
 
-    def add(k: Any, totals: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        first, second = products(k, load(zs, (k - 1) * size + source))
-        return totals[0] + first, totals[1] + second
+        def entered(ref: Any, start: Any, ds: Any, k: Any) -> jax.Array:
+            d = load(ds, k * size + latents.tile)  # before the other factor, or it takes four times the registers
+            return dot(load(ref, start + source).T, d)
 
-    at = tap * channels * channels + tile_of(channels, channels)
-    totals = jax.lax.fori_loop(1, horizon, add, products(0, load(z, source)))
-    for ref, total in zip((dw1, dw2), totals, strict=True):
-        plt.store(ref.at[at], total)
+        def add_first(k: Any, total: jax.Array) -> jax.Array:
+            return total + entered(zs, (k - 1) * size, d_mids, k)
 
-    @pl.when(tap == 0)
+        def add_second(k: Any, total: jax.Array) -> jax.Array:
+            return total + entered(mids, k * size, d_zs, k)
+
+        plt.store(dw1.at[at], jax.lax.fori_loop(1, horizon, add_first, entered(z, 0, d_mids, 0)))
+        plt.store(dw2.at[at], jax.lax.fori_loop(0, horizon, add_second, nothing))
+
+    jax.lax.fori_loop(first, first + n, one, None)
+
+    @pl.when(first == 0)
     def _() -> None:
         channel = jax.lax.iota(jnp.int32, channels)
         for k in range(horizon):
@@ -240,12 +247,13 @@ def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., A
     )  # fmt: skip
 
     def weights(*after: jax.Array) -> Any:
-        """With something to wait for there are many streams, which fill the card with one warp each."""
+        """With something to wait for there are many streams, and others are to find room beside them."""
+        taps = 3 if after else 1
         dw1, dw2, db1, db2 = call(
-            functools.partial(_weight_gradient_kernel, latents, horizon),
+            functools.partial(_weight_gradient_kernel, latents, horizon, taps),
             [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
             z.ravel(), zs, mids, d_mids, d_zs,
-            programs=TAPS, warps=1 if after else 2, after=after,
+            programs=TAPS // taps, warps=2, after=after,
         )  # fmt: skip
         unread = w1.shape[2] - channels
         dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from headrace.engines.reference.networks import Layer, encode, unroll
+from headrace.engines.reference.networks import Latent, Layer, encode, unroll
 
 Kept = tuple[jax.Array, ...]
 
@@ -26,7 +26,7 @@ def encoded(
 
 @singledispatch
 def encoder_gradient(
-    network: Any, layers: list[Layer], obs: jax.Array, kept: Kept, dz: jax.Array, after: Sequence[jax.Array] = ()
+    network: Any, layers: list[Layer], obs: jax.Array, latent: Latent, dz: jax.Array, after: Sequence[jax.Array] = ()
 ) -> list[Layer]:
     """Of the layers, made once all in `after` is there, if the network cares when."""
     return jax.vjp(lambda layers: encode(network, layers, obs), layers)[1](dz)[0]
@@ -40,7 +40,7 @@ def imagined(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array
 
 @singledispatch
 def dynamics_gradient(
-    network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array, kept: Kept, d: jax.Array
+    network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array, latents: jax.Array, kept: Kept, d: jax.Array
 ) -> tuple[jax.Array, Callable[..., list[Layer]]]:
     """Of z, and a function that gives that of the layers, made once all it is given is there."""
     d_layers, dz = jax.vjp(lambda layers, z: unroll(network, layers, z, actions), layers, z)[1](d)

@@ -34,6 +34,7 @@ class Stride(NamedTuple):
 USUAL, MUCH = Stride(8, 1), Stride(4, 2)  # of a pass that makes up to two matrices, and of one that makes more
 AMONG = Stride(8, 2)  # of one that others are to find room beside
 ROWS = 64  # rows that a program goes through, unless others are to find room beside it
+ROWS_AMONG = 1024  # of one that writes among others: half of the card's registers are left to them (decision 0031)
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def passed(wanted: Wanted) -> Made:
     """Everything that is wanted, each matrix being read once."""
     plan = _plan(wanted)
     rows, columns = plan.shape
-    tall = math.gcd(rows, ROWS_BESIDE if wanted.beside else ROWS)
+    tall = math.gcd(rows, (ROWS_AMONG if wanted.outputs else ROWS_BESIDE) if wanted.beside else ROWS)
     stride = AMONG if wanted.beside else MUCH if len(wanted.outputs) > 2 else USUAL
     if tall % stride.whole:
         raise ValueError(f"a pass goes through {stride.whole} rows at a time, and {rows} rows do not divide into such")

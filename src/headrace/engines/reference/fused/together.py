@@ -56,32 +56,39 @@ class Imagined(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What is known of a step without the environment's answer."""
+    """What is known of a step before it is learnt from."""
 
     q: Valued
     h: Any  # () where there is none
+    successor: Any  # its latent; () where it is not needed
     imagined: Any  # () where SPR does not go through the projection
+    last: Any  # the last truth: that of the successor
 
 
 @found_before.register
 def _(
-    network: ForMany, agent: Agent, layout: Layout, state: AgentState, obs: jax.Array, action: jax.Array, draws: Draws,
+    network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Transition, draws: Draws,
     projected: Projected,
 ) -> Any:  # fmt: skip
     if "projection" not in projected:
         return ()
-    action = apart(network, action)  # or the compiler has the choice wait for h
+    net, encoder = network.network, state.params["encoder"]
+    latent: Any = ()
+    if _learns_from_this(agent.td) and isinstance(agent.td.target, Online):
+        latent = Latent(*encoded(net, encoder, t.next_obs))
+    action = apart(network, t.action)  # or the compiler has the choice wait for h
     q = _valued(value_modules(state.params), action, projected["projection"])
     h: Any = ()
     if "h_projection" in projected:
         h = _valued(value_modules(state.params, "h_"), action, projected["h_projection"])
     spr = _spr_of(agent.aux)
     if not spr:
-        return Before(q, h, ())
+        return Before(q, h, latent, (), ())
+    last = _encoded_rows(net, encoder, _viewed(spr, t.next_obs[None], draws, slice(-1, None)))
     # Or the compiler makes the window's images together with what the environment answers.
-    seen = apart(network, (spr, state.aux.window, obs, draws))
+    seen = apart(network, (spr, state.aux.window, t.obs, draws))
     after = [projected["projection"].row]
-    return Before(q, h, _imagine(network.network, layout, state.params, action, after, *seen))
+    return Before(q, h, latent, _imagine(net, layout, state.params, action, after, *seen), last)
 
 
 @q_seen.register
@@ -124,7 +131,7 @@ def _viewed(spr: Spr, images: jax.Array, draws: Draws, which: slice) -> jax.Arra
 def _to_encoder(net: Any, layers: Any, image: jax.Array, latent: Latent) -> Back:
     def back(dx: jax.Array, after: Waited) -> tuple[Modules, Waited]:
         dz = dx.reshape(latent.z.shape)
-        return {"encoder": encoder_gradient(net, layers, image, latent.kept, dz, after)}, after
+        return {"encoder": encoder_gradient(net, layers, image, latent, dz, after)}, after
 
     return back
 
@@ -162,18 +169,16 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
     if _learns_from_this(agent.td) and isinstance(agent.td.target, Online):
         sent["v"] = _best_value(net, layout, modules, b, t)
     if spr := _spr_of(agent.aux):
-        last = _encoded_rows(net, modules["encoder"], _viewed(spr, t.next_obs[None], draws, slice(-1, None)))
-        sent["aux"] = _guesses(net, spr, modules, b, before.imagined, last)
+        sent["aux"] = _guesses(net, spr, modules, b, before.imagined, before.last)
     came_out = parts_times(parts, w) if (parts := _parts(sent)) else []
     returning |= _made_of(sent, iter(came_out))
-    latest = [r.slopes for r in returning.values()][-1:]  # h is not in a hurry
     found: Found = {}
     if "v" in returning and not isinstance(agent.td, Qrc):
         found["v"] = returning.pop("v").value, {}
     found |= _backwards(returning, w)
     if before.h:
         h = {"h": _returning(net, modules["h_encoder"], t.obs, before.h)}
-        found |= _backwards(h, now(params["h_projection"][0]["w"]), latest, beside=True)
+        found |= _backwards(h, now(params["h_projection"][0]["w"]), came_out[:1], beside=True)  # not in a hurry
     return found
 
 
@@ -208,7 +213,7 @@ def _best_value(net: Any, layout: Layout, modules: Modules, b: jax.Array, t: Tra
     def slopes(y: jax.Array, _: Sequence[jax.Array]) -> Slopes:
         return best_of(layout.actions, b, modules["head"][0], y)
 
-    latent = Latent(*encoded(net, modules["encoder"], t.next_obs))
+    latent = t.before.successor
     back = _to_encoder(net, modules["encoder"], t.next_obs, latent)
     return Sent(latent.z.reshape(1, -1), (), slopes, "head", back)
 
@@ -222,7 +227,9 @@ def _guesses(net: Any, spr: Spr, modules: Modules, b: jax.Array, given: Imagined
 
     def back(dx: jax.Array, after: Waited) -> tuple[Modules, Waited]:
         d = dx.reshape(given.latents.shape)
-        dz, layers = dynamics_gradient(net, modules["dynamics"], given.first.z, given.actions, given.kept, d)
+        dz, layers = dynamics_gradient(
+            net, modules["dynamics"], given.first.z, given.actions, given.latents, given.kept, d
+        )
         made, _ = _to_encoder(net, modules["encoder"], given.image, given.first)(dz, after)
         return {**made, "dynamics": promised(layers)}, [dz]  # which takes the card's registers, and all wait for it
 
