@@ -333,17 +333,17 @@ def inner_products(pairs: list[Pair], waiting: bool = False) -> list[Any]:
         elif _are_factors(a, b):
             found[i] = jnp.sum(_gram(a.x, b.x) * _gram(a.d, b.d))
         elif promises := _promises(a, b):
-            product = Joined(_inner, a, b)
-            found[i] = product if waiting and not all(promise.arrays for promise in promises) else now(product)
+            later = Joined(_inner, a, b)
+            found[i] = later if waiting and not all(promise.arrays for promise in promises) else now(later)
     left = [i for i in range(len(pairs)) if i not in found]
     for shape in {pairs[i][0].shape for i in left}:
         together = [i for i in left if pairs[i][0].shape == shape]
         like = next(x for i in together for x in pairs[i] if isinstance(x, Later))
         wanted = [(_term(pairs[i][0], like), _term(pairs[i][1], like)) for i in together]
         found |= dict(zip(together, _by_parts(wanted) or _by_a_pass(wanted), strict=True))
-    for (a, b), product in zip(pairs, (found[i] for i in range(len(pairs))), strict=True):
-        if isinstance(a, Later) and isinstance(b, Later) and not isinstance(product, Later):
-            _remember(a, b, product)
+    for i, (a, b) in enumerate(pairs):
+        if isinstance(a, Later) and isinstance(b, Later) and not isinstance(found[i], Later):
+            _remember(a, b, found[i])
     return [found[i] for i in range(len(pairs))]
 
 
@@ -363,7 +363,7 @@ def _by_parts(pairs: list[Pair]) -> list[jax.Array] | None:
     if sum(_remembered(p, q) is None and not _are_factors(p, q) for p, q in wanted.values()) >= len(pairs):
         return None
     found = dict(zip(wanted, inner_products(list(wanted.values())), strict=True))
-    return [sum(_share(factor, found[_key(p, q)]) for factor, p, q in term) for term in terms]
+    return [functools.reduce(jnp.add, (_share(factor, found[_key(p, q)]) for factor, p, q in term)) for term in terms]
 
 
 def _share(factor: Any, product: jax.Array) -> jax.Array:
