@@ -253,7 +253,7 @@ def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., A
             functools.partial(_weight_gradient_kernel, latents, horizon, taps),
             [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
             z.ravel(), zs, mids, d_mids, d_zs,
-            programs=TAPS // taps, warps=2, after=after,
+            programs=TAPS // taps, warps=2 if after else 1, after=after,
         )  # fmt: skip
         unread = w1.shape[2] - channels
         dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))
