@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from headrace.engines.reference.fused.passes import passed
@@ -153,6 +154,10 @@ def test_a_formula_between_two_steps_has_each_of_its_arrays_once() -> None:
     assert_near(now(again), keep * (w + jnp.einsum("ki,ko->io", x, d)))
 
 
+def between_steps(formula: Any) -> Any:
+    return jax.tree.map(lambda a: a + 0, Pending.of(formula)).formula
+
+
 def test_a_history_between_two_steps_remembers_its_inner_products() -> None:
     """Of a history that is a formula only what is new has to be made by going through a matrix."""
     made = []
@@ -166,31 +171,51 @@ def test_a_history_between_two_steps_remembers_its_inner_products() -> None:
     history = Whole(c, noted)
     without([old], [history])
     past = keep * c + (1 - keep) * now(old)
-    again = jax.tree.map(lambda a: a + 0, Pending.of(keep * history + (1 - keep) * old)).formula
+    again = between_steps(keep * history + (1 - keep) * old)
     assert_near(dots((new, again), (again, again)), [jnp.sum(now(new) * past), jnp.sum(past * past)])
     assert_near(now(without([new], [again])[0]), now(new) - jnp.sum(now(new) * past) / jnp.sum(past * past) * past)
     assert made == [2, 1]
 
 
 def test_inner_products_by_parts_are_those_of_the_arrays() -> None:
-    """All ways in which a formula is a sum of multiples, and one that is none."""
+    """All ways in which a formula is a sum of multiples; two that are none, and one that is not of the step before."""
+    made = []
+
+    def noted(w: Wanted) -> Made:
+        made.append(len(w.sums))
+        return Made([], [jnp.sum(now(a) * now(b)) for a, b in w.sums], [])
+
     w, x, d, number = matrix(0), matrix(2, 3, 64), matrix(3, 3, 16), jnp.float32(3)
-    for shape in (
-        lambda m, g: m - g / number,
-        lambda m, g: number * (g - m) + 0.5 * m,
-        lambda m, g: chosen(number > 2, 2 * g + m, g) - chosen(number > 4, m, 0.0),
-        lambda m, g: (m + g) * m,
-        lambda m, g: m + number,
-    ):
-        whole, outer = Whole(w, passed), OuterSum(x, d, passed)
+    other = OuterSum(matrix(4, 2, 64), matrix(5, 2, 16), noted)
+    shapes = {
+        "quotient": (lambda m, g: m - g / number, between_steps, 1),
+        "product": (lambda m, g: number * (g - m) + 0.5 * m, between_steps, 1),
+        "choice": (lambda m, g: chosen(number > 2, 2 * g + m, g) - chosen(number > 4, m, 0.0), between_steps, 1),
+        "square": (lambda m, g: (m + g) * m, between_steps, 2),
+        "offset": (lambda m, g: m + number, between_steps, 2),
+        "present": (lambda m, g: m - g / number, lambda formula: formula, 2),
+    }
+    for name, (shape, when, sums) in shapes.items():
+        whole, outer = Whole(w, noted), OuterSum(x, d, noted)
         dots((outer, whole), (whole, whole))
-        formula, array = shape(whole, outer), shape(w, now(outer))
-        assert_near(dots((outer, formula), (formula, formula)), [jnp.sum(now(outer) * array), jnp.sum(array * array)])
+        formula, array = when(shape(whole, outer)), shape(w, now(outer))
+        made.clear()
+        found = dots((other, formula), (formula, formula))
+        assert_near(found, [jnp.sum(now(other) * array), jnp.sum(array * array)])
+        assert made == [sums], name
 
 
 def test_what_was_not_chosen_has_no_share_in_an_inner_product() -> None:
     good, bad = (OuterSum(x, matrix(3, 2, 16), passed) for x in (matrix(1, 2, 64), jnp.full((2, 64), jnp.nan)))
     history = Whole(matrix(0), passed)
     dots((bad, history), (history, history))
-    past = chosen(jnp.bool_(False), 0.5 * history + 0.5 * bad, history)
+    past = between_steps(chosen(jnp.bool_(False), 0.5 * history + 0.5 * bad, history))
     assert_near(dots((good, past), (past, past)), dots((good, history), (history, history)))
+
+
+def test_the_square_of_a_small_difference_is_not_what_rounding_leaves() -> None:
+    gradient = OuterSum(matrix(1, 3, 64), matrix(2, 3, 16), passed)
+    history = Whole(0.1 * now(gradient) + 1e-4 * matrix(3), passed)
+    left = without([gradient], [history])[0]
+    square = dots((left, left))[0]
+    np.testing.assert_allclose(square, jnp.sum(now(left) ** 2), rtol=1e-4)

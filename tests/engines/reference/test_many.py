@@ -121,7 +121,7 @@ def test_only_what_goes_through_the_present_projection_at_this_step_goes_togethe
         seen = look(layout, state.params, first.obs)
         before = found_before(layout.network, agent, layout, state, first, draws, seen)
         late = deferred(layout.network, state)
-        names = found_together(layout.network, agent, layout, late, first._replace(before=before), draws)
+        names = found_together(layout.network, agent, layout, late, first._replace(before=before))
         return dict.fromkeys(names, 0)
 
     assert set(jax.eval_shape(found)) == set(FOUND[name].split())

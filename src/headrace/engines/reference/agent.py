@@ -134,7 +134,7 @@ def found_before(
 
 @singledispatch
 def found_together(
-    network: Any, agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
+    network: Any, agent: Agent, layout: Layout, state: AgentState, transition: Transition
 ) -> dict[str, tuple[jax.Array, Modules]]:
     """Q(s, a) as "q", h(s, a) as "h", max Q(s', .) as "v", the auxiliary's loss as "aux", each with its gradient: those
     that a network computes together. None, unless it says so: each is computed where it is used."""
@@ -156,7 +156,7 @@ def learn_and_look(
 
     Without `settle`, what only learning reads (traces and histories) may be left as formulas for the next step."""
     state = deferred(layout.network, state)
-    transition = transition._replace(found=found_together(layout.network, agent, layout, state, transition, draws))
+    transition = transition._replace(found=found_together(layout.network, agent, layout, state, transition))
     td = update_td(agent.td, layout, state.params, state.td, transition, {"replay": draws.replay})
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}

@@ -49,6 +49,7 @@ class Later:
     def __init__(self, shape: tuple[int, ...], passed: Pass) -> None:
         self.shape, self.passed = shape, passed
         self.known: dict[int, tuple[Any, jax.Array]] = {}  # inner products that were made, with what and how much
+        self.is_past = False  # whether it comes from the step before
 
     @property
     def square(self) -> jax.Array | None:
@@ -204,7 +205,9 @@ class Pending:
         parts = [make(*arrays) for arrays, make in zip(self.arrays, self.makes, strict=True)]
         for (i, j), product in zip(self.pairs, self.products, strict=True):
             _remember(parts[i], parts[j], product)
-        return self.form(parts)
+        formula = self.form(parts)
+        formula.is_past = True
+        return formula
 
     def tree_flatten(self) -> tuple[Any, Any]:
         return (self.arrays, self.products), (self.makes, self.pairs, self.form)
@@ -354,9 +357,12 @@ def _by_a_pass(pairs: list[Pair]) -> list[jax.Array]:
 
 
 def _by_parts(pairs: list[Pair]) -> list[jax.Array] | None:
-    """Inner products of sums by those of what they are sums of, if that leaves a pass fewer to make: the others are
-    remembered from the step before, or follow from factors."""
-    if not all(_is_sum_of_multiples(x) for pair in pairs for x in pair):
+    """Inner products with a past by those of what it is a sum of, if that leaves a pass fewer to make: the others are
+    remembered from the step before, or follow from factors.
+
+    Traces and histories are sums in which nothing cancels. The square of a difference is left to a pass: by parts it
+    would be what rounding leaves of large numbers."""
+    if not all(_is_past_or_part(x) and _is_sum_of_multiples(x) for pair in pairs for x in pair):
         return None
     terms = [[(f * g, p, q) for f, p in _multiples(a) for g, q in _multiples(b)] for a, b in pairs]
     wanted = {_key(p, q): (p, q) for term in terms for _, p, q in term}
@@ -373,6 +379,10 @@ def _share(factor: Any, product: jax.Array) -> jax.Array:
 
 def _key(a: Later, b: Later) -> frozenset[int]:
     return frozenset((id(matrix(a)), id(matrix(b))))
+
+
+def _is_past_or_part(x: Any) -> bool:
+    return isinstance(x, Whole | OuterSum) or (isinstance(x, Later) and x.is_past)
 
 
 def _is_sum_of_multiples(x: Any) -> bool:

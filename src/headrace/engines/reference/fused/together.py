@@ -2,8 +2,8 @@
 
 Q(s, a), max Q(s', .) and SPR each send rows through the same weights, make a number of what comes out, and want its
 gradient: each by itself would go through the weights twice. What the projection makes of s is known (`seen_ahead`).
-What does not need the environment's answer, the imagined latents above all, need not wait for all else to be done
-(decision 0028).
+What is not learnt, the imagined latents above all and the encoded successor, need not wait for all else to be done
+(decisions 0028 and 0031).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Returning(NamedTuple):
 
 
 @found_together.register
-def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Transition, draws: Draws) -> Found:
+def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Transition) -> Found:
     if not t.before:
         return {}
     net, before, params = network.network, t.before, state.params
@@ -166,7 +166,7 @@ def _(network: ForMany, agent: Agent, layout: Layout, state: AgentState, t: Tran
     sent, returning = {}, {}
     if _learns_from_this(agent.td):
         returning["q"] = _returning(net, modules["encoder"], t.obs, before.q)
-    if _learns_from_this(agent.td) and isinstance(agent.td.target, Online):
+    if before.successor:
         sent["v"] = _best_value(net, layout, modules, b, t)
     if spr := _spr_of(agent.aux):
         sent["aux"] = _guesses(net, spr, modules, b, before.imagined, before.last)
