@@ -95,12 +95,11 @@ def train_one(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]
 
 
 def train_together(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]:
-    import jax
-
+    from headrace.engines.reference.fleet import handicap
     from headrace.fleet import train_fleet
 
-    if jax.default_backend() == "cpu":
-        teller.notice("no accelerator was found: the fleet runs on the CPU")
+    if said := handicap():
+        teller.notice(said)
     try:
         result = train_fleet(runs, order["out"], checkpoint_every=order["checkpoint_every"], progress=teller)
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -199,3 +200,24 @@ def test_a_product_of_parts_has_the_digits_of_float32() -> None:
     sizes = np.abs(np.asarray(a, np.float64)) @ np.abs(np.asarray(b, np.float64)).T
     error = np.abs(np.asarray(programs.dot_of_parts(a, b.T)) - wanted) / sizes
     assert error.max() < 2e-7
+
+
+@pytest.mark.parametrize(
+    ("backend", "without", "said"),
+    [
+        ("cpu", None, "no accelerator was found: the fleet runs on the CPU"),
+        ("tpu", None, "headrace's kernels are for GPUs: on this tpu the fleet is what the compiler makes of it"),
+        ("gpu", "jax.experimental.pallas.triton", f"JAX {jax.__version__} runs no kernels of Pallas' Triton: "),
+        ("gpu", None, ""),
+    ],
+)
+def test_a_fleet_is_made_of_kernels_where_they_run_and_it_is_said_where_not(
+    monkeypatch: pytest.MonkeyPatch, backend: str, without: str | None, said: str
+) -> None:
+    monkeypatch.setattr("jax.default_backend", lambda: backend)
+    if without:
+        monkeypatch.setitem(sys.modules, without, None)
+    envs = [environment("minatar/breakout").compiled()] * 2
+    network = fleet.Fleet([agent_named("qrc+spr+orth")] * 2, envs, [0, 1], 1000).layout.network
+    assert fleet.handicap().startswith(said)
+    assert isinstance(network, Fused) == (fleet.handicap() == "")

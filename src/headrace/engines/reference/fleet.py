@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -259,9 +260,22 @@ def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:
     return replace(wide, network=_as_kernels(wide, len(counts)), actions=jnp.array(counts, jnp.int32))
 
 
+def handicap() -> str:
+    """Why fleets are slower here than they could be; empty where they are not."""
+    backend = jax.default_backend()
+    if backend == "cpu":
+        return "no accelerator was found: the fleet runs on the CPU"
+    if backend != "gpu":
+        return f"headrace's kernels are for GPUs: on this {backend} the fleet is what the compiler makes of it"
+    if find_spec("jax.experimental.pallas.triton") is None:  # JAX has announced its end
+        said = f"JAX {jax.__version__} runs no kernels of Pallas' Triton: the fleet takes two to three times as long"
+        return f"{said}; install a version that does, such as 0.11"
+    return ""
+
+
 def _as_kernels(layout: Layout, streams: int) -> Any:
     """The network as this machine computes it best."""
-    if jax.default_backend() != "gpu":
+    if handicap():
         return layout.network
     from headrace.engines.reference.fused import fused_where_it_fits
 
