@@ -89,7 +89,7 @@ def _mean_row(group: Group, agent: str, ours: Interval | None, paper: float) -> 
     return {**place, "mean": found.value, **interval_ends, "paper_steps": PAPER_STEPS, "paper_mean": paper}
 
 
-def update_table(group: Group, agents: Sequence[str]) -> Table:
+def update_table(group: Group, agents: Sequence[str], name: str) -> Table:
     """What both updates do to the encoder: effective rank, their cosine, and how large SPR's is beside the RL one."""
     latents, paper = analysed(group), Paper.of(group.suite, PAPER_STEPS)
     rows, data = [], []
@@ -116,7 +116,7 @@ def update_table(group: Group, agents: Sequence[str]) -> Table:
         "Cosine of the RL and the SPR update on the encoder before orth and orth2, mean over training",
         "The last column: the median over training of the ratio of the norms of the two updates of all parameters",
     ]
-    return Table("updates", "Representation and updates", header, rows, data, notes)
+    return Table(name, "Representation and updates", header, rows, data, notes)
 
 
 def _interval(matrix: np.ndarray) -> tuple[float, float, float]:

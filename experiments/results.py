@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES = "results", ("docs/results.md", "docs/parity.md", "results/README.md", "README.md")
 TABLES, FIGURES = "results/tables", "docs/results"
 SHOWN_FIGURES = ("curves", "suite", "cosine", "rank")
-LONG_FIGURES = {"curves": "Learning curves", "suite": "Mean over games"}
+LONG_FIGURES = {"curves": "Learning curves", "suite": "Mean over games", "rank": "Effective rank"}
 MARK = re.compile(r"(<!-- (\w+): written by experiments/results\.py -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
 
@@ -87,6 +87,15 @@ class Results:
         return judge(self.short, rng())
 
     @cached_property
+    def long_claims(self) -> list[Judgement]:
+        return judge(self.long, rng()) if self.long.records else []
+
+    @cached_property
+    def known_long_claims(self) -> list[Judgement]:
+        """Those for which there are runs of the paper's length."""
+        return [judged for judged in self.long_claims if np.isfinite(judged.found.value)]
+
+    @cached_property
     def own_tables(self) -> list[Table]:
         return [
             readings_table(self.short, judged(self.short, rng())),
@@ -94,9 +103,10 @@ class Results:
             source_table(self.root / RESULTS, self.found.records),
             game_table(self.short, nine_of(self.short), "variants_1m"),
             game_table(self.long, self.long.agents, "variants_5m"),
-            update_table(self.short, self.short.agents),
+            update_table(self.short, self.short.agents, "updates_1m"),
+            update_table(self.long, self.long.agents, "updates_5m"),
             engines_table(self.found.records, rng()),
-            claims_table([*self.claims, *(judge(self.long, rng()) if self.long.records else [])]),
+            claims_table([*self.claims, *self.long_claims]),
         ]
 
 
@@ -121,7 +131,10 @@ def held(results: Results) -> str:
 
 def brief(results: Results) -> str:
     lines = [held(results), "", *mean_table(results.short, nine_of(results.short)), "", goal(results), ""]
-    return "\n".join([*lines, "The paper's claims on the runs of 1M steps:", "", *verdict_lines(results.claims)])
+    for length, claims in (("5M", results.known_long_claims), ("1M", results.claims)):
+        if claims:
+            lines += [f"The paper's claims on the runs of {length} steps:", "", *verdict_lines(claims), ""]
+    return "\n".join(lines).rstrip()
 
 
 def goal(results: Results) -> str:
@@ -154,12 +167,14 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "variants_5m": by_name("variants_5m"),
     "figures_5m": long_figures,
     "goal": goal,
-    "updates": by_name("updates"),
+    "updates_1m": by_name("updates_1m"),
+    "updates_5m": by_name("updates_5m"),
     "engines": by_name("engines"),
     "readings": by_name("readings"),
     "claims": lambda results: body(claims_table(results.claims)),
     "weights": by_name("weights"),
     "verdicts": lambda results: "\n".join(verdict_lines(results.claims)),
+    "claims_5m": lambda results: body(claims_table(results.known_long_claims)),
     "all_scores": lambda results: body(game_table(results.short, results.short.agents, "all")),
 }
 

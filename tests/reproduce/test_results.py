@@ -52,7 +52,7 @@ def test_every_block_of_a_page_is_what_the_records_give(page: str, made: Path) -
 def test_every_table_is_what_the_records_give(made: Path) -> None:
     names = {path.name for path in (made / "results/tables").iterdir()}
     assert names == {path.name for path in (ROOT / "results/tables").iterdir()}, REMEDY
-    assert {"readings.csv", "variants_1m.csv", "claims.csv", "sources.csv", "updates.csv"} <= names
+    assert {"readings.csv", "variants_1m.csv", "claims.csv", "sources.csv", "updates_1m.csv", "updates_5m.csv"} <= names
     for name in names:
         assert_equal_tables(made / "results/tables" / name, ROOT / "results/tables" / name)
 
@@ -144,11 +144,26 @@ def test_the_claims_stand_as_the_prose_says(results: ModuleType) -> None:
     assert {claim: found[claim] for claim in said} == said, REWRITE
 
 
+def test_what_the_prose_says_of_the_papers_length(results: ModuleType) -> None:
+    found = {judged.claim: judged.verdict for judged in results.Results(ROOT).long_claims}
+    assert found["both together improve it: qrc < qrc+spr+orth"] == "does not hold", REWRITE
+    rows = {(row["agent"], row["env"]): row for row in rows_of(results, "variants_5m")}
+    shares = {
+        game: rows["qrc+spr+orth", f"minatar/{game}"]["mean"] / rows["qrc", f"minatar/{game}"]["mean"]
+        for game in ("asterix", "breakout", "seaquest", "space_invaders")
+    }
+    assert shares.pop("space_invaders") < 0.4, REWRITE
+    assert all(0.9 < share < 1.1 for share in shares.values()), REWRITE
+    assert rows["qrc+spr+orth", "minatar/freeway"]["min"] == 0, REWRITE
+    invaders = (rows[agent, "minatar/space_invaders"] for agent in ("qrc+spr+orth", "qrc"))
+    assert next(invaders)["max"] < next(invaders)["min"], REWRITE
+
+
 def test_what_the_prose_says_without_a_verdict(results: ModuleType) -> None:
     means = {row["agent"]: row["mean"] for row in rows_of(results, "variants_1m") if row["env"] == "mean"}
     assert means["dqn+spr"] < means["dqn"], REWRITE
     assert means["strq+spr+orth2"] < min(means["strq+spr"], means["strq"]), REWRITE
-    cosines = {row["agent"]: row["value"] for row in rows_of(results, "updates") if row["quantity"] == "cosine"}
+    cosines = {row["agent"]: row["value"] for row in rows_of(results, "updates_1m") if row["quantity"] == "cosine"}
     assert all(0 <= cosines[agent] < 0.1 for agent in ("strq+spr", "strq+spr+orth", "strq+spr+orth2")), REWRITE
 
 

@@ -207,6 +207,7 @@ def _finished(sentence: str, group: Group, agents: tuple[str, ...], paper: float
 CLAIMS: tuple[Claim, ...] = (
     Claim("SPR improves QRC: qrc < qrc+spr", ordering("qrc", "qrc+spr")),
     Claim("orth improves it further: qrc+spr < qrc+spr+orth", ordering("qrc+spr", "qrc+spr+orth")),
+    Claim("both together improve it: qrc < qrc+spr+orth", ordering("qrc", "qrc+spr+orth")),
     Claim("SPR improves streaming DQN: dqn < dqn+spr", ordering("dqn", "dqn+spr")),
     Claim("SPR alone harms Stream Q: strq+spr < strq", ordering("strq+spr", "strq")),
     Claim("so does SPR with orth: strq+spr+orth < strq", ordering("strq+spr+orth", "strq")),
