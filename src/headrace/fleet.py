@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace import snapshots
 from headrace.checkpoints import Checkpoint
-from headrace.errors import BadSetting, HeadraceError, RunConflict
+from headrace.errors import BadSetting, HeadraceError
 from headrace.footprint import footprint
 from headrace.progress import Progress, Silent
 from headrace.run import Run, seconds, whole
@@ -33,7 +33,7 @@ class FleetResult(NamedTuple):
     finished: list[str]
     interrupted: list[str]
     diverged: list[str]
-    refused: dict[str, str]  # runs whose folder is not to be had, and why
+    refused: dict[str, str]  # runs whose folder is not to be had or read, and why
 
 
 def train_fleet(
@@ -57,6 +57,8 @@ def train_fleet(
     ordered = sorted(runs, key=lambda run: (run.env.name, run.name))
     with ExitStack() as stack:
         members, refused = _enter(stack, ordered, Path(out))
+        if not members:
+            return FleetResult([], [], [], refused)
         finished = [m.run.name for m in members if m.folder.status == "finished"]
         rows = [m for m in members if m.folder.status != "finished"]
         if all(m.diverged for m in rows):
@@ -85,7 +87,7 @@ def _enter(stack: ExitStack, runs: Sequence[Run], out: Path) -> tuple[list[_Memb
         try:
             folder = stack.enter_context(RunFolder.open(out / run.name, run.identity(), details_of(run)))
             members.append(_Member(run, folder))
-        except RunConflict as error:
+        except HeadraceError as error:  # another process has it, or what is in it cannot be read
             refused[run.name] = str(error)
     return members, refused
 

@@ -164,6 +164,15 @@ def tweak(part: Any, *settings: str) -> Any:
     return part
 
 
+def has(part: Any, path: str) -> bool:
+    """Whether the part has a setting of this dotted path."""
+    for key in path.split("."):
+        if not isinstance(part, Part) or key not in [f.name for f in dataclasses.fields(part)]:
+            return False
+        part = getattr(part, key)
+    return True
+
+
 def _replaced(part: Any, keys: list[str], path: str, value: Any) -> Any:
     key, rest = keys[0], keys[1:]
     names = [f.name for f in dataclasses.fields(part)] if isinstance(part, Part) else []

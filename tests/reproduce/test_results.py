@@ -187,16 +187,10 @@ def test_readings_with_weaker_spr_score_higher_on_space_invaders(results: Module
         assert (group.matrix(agent)[:, freeway] == 0).sum() == 1, REWRITE
 
 
-def test_what_the_prose_says_of_5m_steps(results: ModuleType) -> None:
-    group = results.Results(ROOT).long
-    invaders = group.envs.index("minatar/space_invaders")
-    best = np.nanmean(group.matrix("qrc+swift"))
-    assert 52.7 < best < 57, REWRITE
-    assert np.nanmax(group.matrix("qrc+spr+orth")[:, invaders]) < np.nanmin(group.matrix("qrc")[:, invaders]) / 2, (
-        REWRITE
-    )
-    ours = {row["env"]: row.get("mean_low") for row in rows_of(results, "variants_5m") if row["agent"] == "qrc"}
-    assert ours["mean"] < 44, REWRITE  # the paper's is 42.5
+def test_what_the_prose_says_of_the_papers_level(results: ModuleType) -> None:
+    assert 52.7 < np.nanmean(results.Results(ROOT).long.matrix("qrc+swift")) < 57, REWRITE
+    ours = next(row for row in rows_of(results, "variants_5m") if (row["agent"], row["env"]) == ("qrc", "mean"))
+    assert ours["mean_low"] < ours["paper_mean"] < ours["mean_high"], REWRITE
 
 
 def test_the_loss_and_the_learning_rate_are_where_the_prose_has_them(results: ModuleType) -> None:

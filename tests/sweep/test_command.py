@@ -25,7 +25,7 @@ from tests.sweep.support import TINY, tiny, tiny_words
     [
         ("qrc minatr/*", "headrace: an empty grid: no environment matches 'minatr/*'. "),
         ("qrc", "headrace: which environments? e.g. headrace sweep 'qrc' 'minatar/*'"),
-        ("qrc,dqn+spr minatar/* --set aux.weight=1", "headrace: qrc on minatar/asterix: cannot set aux.weight"),
+        ("qrc,dqn minatar/* --set aux.weight=1", "headrace: qrc on minatar/asterix: cannot set aux.weight"),
         ("plan.py minatar/*", "headrace: plan.py says which runs there are; 'minatar/*' goes with a grid"),
         ("plan.py --seeds 0:2", "headrace: plan.py says which runs there are; --seeds goes with a grid"),
         ("plan.py --set td.lr=1", "headrace: plan.py says which runs there are; --set goes with a grid"),

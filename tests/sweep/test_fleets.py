@@ -154,6 +154,48 @@ def test_a_run_that_another_process_trains_is_left_out(undisturbed: Path, tmp_pa
     assert len(result.finished) == 3
 
 
+@pytest.mark.usefixtures("programs")
+def test_a_run_whose_folder_cannot_be_read_is_left_out(undisturbed: Path, tmp_path: Path) -> None:
+    shutil.copytree(undisturbed, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / RUNS[3].name)
+    (tmp_path / "out" / RUNS[0].name / "manifest.json").write_text("{")
+    result = fleet_of(tmp_path / "out")
+    assert list(result.refused) == [RUNS[0].name]
+    assert "manifest.json" in result.refused[RUNS[0].name]
+    assert sorted(result.finished) == sorted(run.name for run in RUNS[1:])
+
+
+def test_where_no_folder_can_be_had_nothing_is_trained(tmp_path: Path) -> None:
+    for run in RUNS:
+        (tmp_path / run.name).mkdir()
+        (tmp_path / run.name / "manifest.json").write_text("{")
+    result = fleet_of(tmp_path)
+    assert result == ([], [], [], result.refused)
+    assert sorted(result.refused) == sorted(run.name for run in RUNS)
+
+
+@pytest.mark.usefixtures("programs")
+def test_traces_history_and_window_are_restored_to_the_bit() -> None:
+    """In the middle of a block, of an episode and of SPR's window."""
+    runs = tiny("qrc+spr+orth", "minatar/breakout,minatar/freeway", "0", 100_000, "aux.objective.horizon=2")
+
+    def fleet() -> Fleet:
+        return Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0, 0], 100_000)
+
+    through, saved, restored = fleet(), fleet(), fleet()
+    through.begin()
+    saved.begin()
+    through.run(137)
+    saved.run(137)
+    restored.restore(saved.save())
+    through.run(137)
+    restored.run(137)
+    for ours, theirs in zip(restored.save(), through.save(), strict=True):
+        assert ours.keys() == theirs.keys()
+        for name, array in theirs.items():
+            np.testing.assert_array_equal(ours[name], array, err_msg=name)
+
+
 def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
     other_rules = tiny("dqn", "minatar/breakout", "0", 3000, "env.sticky=0")
     for runs, said in (
@@ -181,9 +223,9 @@ def test_this_jax_knows_the_options_that_a_card_s_program_is_compiled_with() -> 
 # One stream of a fleet is the same run alone
 
 
-def assert_like_alone(variant: str, games: str, compared: str, *settings: str) -> None:
-    """Episodes of the first 200 steps are identical, and parameters equal to float32 rounding; after 1,000 steps they
-    are apart by less than a thousandth of what they have moved, with SPR by less than a twentieth.
+def assert_like_alone(variant: str, games: str, compared: str, *settings: str, kinks: bool = False) -> None:
+    """Episodes of the first 200 steps are identical, and all that is learnt equal to float32 rounding, then and after
+    1,000 steps; with kinks, to a twentieth of how far the parameters have moved.
 
     Rounding grows where a unit lies within it of the kink of its LeakyReLU: the gradient jumps there, on one side and
     not on the other. With SPR, which has thousands of units in every step, that happens every few hundred steps.
@@ -200,18 +242,24 @@ def assert_like_alone(variant: str, games: str, compared: str, *settings: str) -
             alone.begin()
             first = alone.save()[0]
             assert alone.run(200) == episodes[i], run.name
-            apart = _distance(early[i], alone.save()[0])
+            apart = _distance(early[i], alone.save()[0], everything=True)
             alone.run(800)
-            later, moved = _distance(late[i], alone.save()[0]), _distance(alone.save()[0], first)
+            later, moved = _distance(late[i], alone.save()[0], everything=True), _distance(alone.save()[0], first)
             print(f"{run.name}: apart by {apart:.1e} and {later:.1e}, having moved by {moved:.1e}")
-            assert apart < (0.05 * moved if "spr" in variant else 1e-6), run.name
-            assert later < (0.05 if "spr" in variant else 0.001) * moved, run.name
+            assert apart < (0.05 * moved if kinks else 2e-6), run.name
+            assert later < (0.05 * moved if kinks else 2e-5), run.name
 
 
-def _distance(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
-    """The largest difference between two parameters."""
+def _distance(a: dict[str, np.ndarray], b: dict[str, np.ndarray], everything: bool = False) -> float:
+    """The largest difference between two parameters, or of all that is learnt: also traces, history and normalisers.
+
+    A fleet begins its sums for the log anew where a single run has them still.
+    """
     assert {name: array.shape for name, array in a.items()} == {name: array.shape for name, array in b.items()}
-    return max(float(np.abs(a[name] - b[name]).max()) for name in a if name.startswith("stream/agent/params/"))
+    below, but = ("stream/", "stream/tally/") if everything else ("stream/agent/params/", "-")
+    kept = [name for name in a if name.startswith(below) and not name.startswith(but) and a[name].size]
+    sizes = {name: max(1.0, float(np.abs(b[name]).max())) for name in kept if a[name].dtype == np.float32}
+    return max(float(np.abs(a[name] - b[name]).max()) / size for name, size in sizes.items())
 
 
 @pytest.mark.usefixtures("programs")
@@ -245,7 +293,7 @@ def test_streams_with_numbers_of_their_own_are_the_same_runs_alone() -> None:
 @pytest.mark.parametrize("variant", ["dqn", "strq", "qrc", "qrc+spr+orth", "strq+spr+orth2"])
 def test_five_games_in_one_fleet_are_the_same_five_runs_alone(variant: str) -> None:
     games = "minatar/asterix,minatar/breakout,minatar/freeway,minatar/seaquest,minatar/space_invaders"
-    assert_like_alone(variant, games, games)
+    assert_like_alone(variant, games, games, kinks="spr" in variant)
 
 
 @pytest.mark.long

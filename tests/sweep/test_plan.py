@@ -9,11 +9,12 @@ import pytest
 
 from headrace.agents import VARIANTS, agent_named, tweak
 from headrace.envs.minatar import GAMES
+from headrace.envs.registry import environment
 from headrace.errors import BadSetting, HeadraceError, UnknownName
 from headrace.run import Run
 from headrace.sweep.executor import Options
 from headrace.sweep.fleets import Fleets
-from headrace.sweep.plan import grid, read_plan, seed_list
+from headrace.sweep.plan import grid, left_out, read_plan, seed_list
 from headrace.sweep.settling import settled
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -26,6 +27,31 @@ def test_a_grid_is_the_product_of_its_words() -> None:
     assert {run.agent.aux.weight for run in runs} == {0.5, 1.0, 2.0}  # type: ignore[union-attr]
     assert {(run.seed, run.steps) for run in runs} == {(0, 1000), (1, 1000), (2, 1000)}
     assert len({run.name for run in runs}) == len(runs)
+
+
+WEIGHTS = "aux.weight=0.5|1|2"
+
+
+def test_what_has_not_the_setting_is_in_the_grid_once_without_it() -> None:
+    runs = grid("qrc,qrc+spr+orth", "minatar/*", seeds="0:5", settings=[WEIGHTS])
+    assert Counter(run.agent for run in runs) == {
+        agent_named("qrc"): 25,
+        **{tweak(agent_named("qrc+spr+orth"), f"aux.weight={weight}"): 25 for weight in ("0.5", "1", "2")},
+    }
+    assert left_out("qrc,qrc+spr+orth", "minatar/*", [WEIGHTS]) == ["aux.weight is no setting of qrc: left out there"]
+    assert left_out("qrc+spr", "minatar/*", [WEIGHTS]) == []
+
+
+def test_a_setting_is_looked_for_in_what_the_ones_before_it_made() -> None:
+    runs = grid("qrc+spr,dqn+spr", "minatar/breakout", seeds=0, settings=["td=Qrc()", "td.h_lr_scale=0.5"])
+    assert {run.agent.td.h_lr_scale for run in runs} == {0.5}  # type: ignore[attr-defined]
+
+
+def test_rules_that_an_environment_has_not_are_left_out_there() -> None:
+    envs = "minatar/breakout,gym/CartPole-v1"
+    runs = grid("strq", envs, seeds=0, settings="env.ramping=0")
+    assert [run.env.rules == environment(run.env.name).rules for run in runs] == [False, True]
+    assert left_out("strq", envs, "env.ramping=0") == ["env.ramping is no setting of gym/CartPole-v1: left out there"]
 
 
 def test_patterns_name_variants_too() -> None:
@@ -67,11 +93,14 @@ def test_seeds(words: str, wanted: list[int]) -> None:
         ({"seeds": "-1"}, BadSetting, "seed must be a whole number from 0"),
         ({"steps": 0}, BadSetting, "steps must be a whole number from 1"),
         (
-            {"settings": ["aux.weight=1|2"]},
-            HeadraceError,
-            r"^qrc on minatar/asterix: .*aux.weight.* sweep this variant by",
+            {"variants": "qrc,dqn", "settings": ["aux.weight=1|2"]},
+            BadSetting,
+            r"^qrc on minatar/asterix: cannot set aux.weight: aux is NoAuxiliary\(\), which has no settings\.$",
         ),
-        ({"settings": ["td.lr=1e-4|"]}, BadSetting, "cannot read the value ''"),
+        ({"variants": "qrc,qrc+spr", "settings": ["aux.wieght=1"]}, UnknownName, r"^qrc\+spr on .*mean 'weight'"),
+        ({"settings": ["aux=NoAuxiliary()", "aux.weight=1"]}, BadSetting, "cannot set aux.weight: aux is NoAux"),
+        ({"settings": "lr"}, BadSetting, "a setting has the form path.to.field=value, got 'lr'"),
+        ({"settings": ["td.lr=1e-4|"]}, BadSetting, "an alternative is empty in 'td.lr=1e-4|'"),
         ({"settings": ["env.stiky=0"]}, UnknownName, "did you mean 'sticky'"),
     ],
 )
@@ -158,6 +187,16 @@ def test_a_file_that_is_not_python_is_said_with_its_line(tmp_path: Path) -> None
         read_plan(tmp_path / "coded.py")
     with pytest.raises(HeadraceError, match="there is no plan file"):
         read_plan(tmp_path / "absent.py")
+
+
+def test_a_file_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text("x = 1\ndef plan(:\n")
+    with pytest.raises(HeadraceError, match=r"^bad.py, line 2: SyntaxError: "):
+        read_plan("bad.py")
+    Path("asks.py").write_text("x = 1\ndef plan(a):\n    return []\n")
+    with pytest.raises(HeadraceError, match=r"^asks.py, line 2: TypeError: .*missing 1 required"):
+        read_plan("asks.py")
 
 
 def test_a_plan_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:

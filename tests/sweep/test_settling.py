@@ -53,3 +53,12 @@ def test_a_run_of_its_own_goes_before_those_of_others(tmp_path: Path) -> None:
     begun(COMPILED, tmp_path, "finished")
     begun(FAST, tmp_path, "interrupted")
     assert settled([FAST], "local", tmp_path) == [FAST]
+
+
+@pytest.mark.parametrize("on", ["local", "fleet"])
+def test_a_folder_of_another_engine_that_cannot_be_read_has_ended_nothing(tmp_path: Path, on: str) -> None:
+    other = COMPILED if on != "fleet" else FAST
+    (tmp_path / other.name).mkdir()
+    (tmp_path / other.name / "manifest.json").write_text("{")
+    (found,) = settled([FAST], on, tmp_path)
+    assert found == COMPILED  # which says what is wrong with it, or a fleet begins its own

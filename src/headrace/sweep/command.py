@@ -89,13 +89,17 @@ def exit_status(swept: Swept) -> int:
 
 
 def plan_of(words: argparse.Namespace) -> list[Run]:
-    from headrace.sweep.plan import grid, read_plan
+    from headrace.sweep.display import Quiet
+    from headrace.sweep.plan import grid, left_out, read_plan
 
     given = {name: getattr(words, name) for name in GRID_ONLY if getattr(words, name) is not None}
     if not words.plan.partition("::")[0].endswith(".py"):
         if words.envs is None:
             raise BadSetting(f"which environments? e.g. headrace sweep {words.plan!r} 'minatar/*'")
-        return grid(words.plan, words.envs, **given)
+        plan = grid(words.plan, words.envs, **given)
+        for said in left_out(words.plan, words.envs, given.get("settings", ())):
+            Quiet().notice(said)
+        return plan
     if words.envs is not None or given:
         extra = repr(words.envs) if words.envs is not None else f"--{'set' if 'settings' in given else min(given)}"
         raise BadSetting(f"{words.plan} says which runs there are; {extra} goes with a grid on the command line only")

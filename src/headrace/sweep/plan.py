@@ -6,18 +6,21 @@ import itertools
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from headrace.agents import KNOWN, Agent
+from headrace.agents import KNOWN, Agent, agent_named, name_of
 from headrace.envs import registry
 from headrace.errors import BadSetting, HeadraceError, UnknownName, unknown
+from headrace.part import has, tweak
 from headrace.run import Run, make_run
 
 SEEDS = "0:5"
+OF_ENV = "env."  # what settings of the environment's rules begin with
 FUNCTION = "plan"  # what a plan file defines
 
 
@@ -27,33 +30,100 @@ def grid(
     *,
     seeds: str | int | Iterable[int] = SEEDS,
     steps: float = 5_000_000,
-    settings: Sequence[str] = (),
+    settings: str | Sequence[str] = (),
     engine: str = "auto",
     form: str = "auto",
 ) -> list[Run]:
     """Every combination, none twice. Words are lists (`qrc,dqn`) and patterns (`minatar/*`); seeds are `0:5` or `0,3`.
 
-    A setting's alternatives (`aux.weight=0.5|1|2`) multiply the grid.
+    A setting's alternatives (`aux.weight=0.5|1|2`) multiply the grid. What has no such setting is in it once, without.
     """
-    agents = _named("variant", variants, _variants_matching)
-    places = _named("environment", envs, registry.matching)
-    numbers = seed_list(seeds)
-    chosen = list(itertools.product(*(_alternatives(setting) for setting in settings)))
-    combinations = itertools.product(agents, chosen, places, numbers)
-    made = (
-        _made(agent, env, seed=seed, steps=steps, settings=setting, engine=engine, form=form)
-        for agent, setting, env, seed in combinations
-    )
+    numbers, rest = seed_list(seeds), {"steps": steps, "engine": engine, "form": form}
+    made = (_made(cell, seed=seed, **rest) for cell in _cells(variants, envs, settings) for seed in numbers)
     return list(dict.fromkeys(made))
 
 
-def _made(agent: str | Agent, env: str, **rest: Any) -> Run:
+def left_out(
+    variants: str | Agent | Sequence[str | Agent], envs: str | Sequence[str], settings: str | Sequence[str] = ()
+) -> list[str]:
+    """Which settings some of a grid have and others have not, in words."""
+    without: dict[str, dict[str, None]] = {}
+    for cell in _cells(variants, envs, settings):
+        for setting in cell.left:
+            path = _path(setting)
+            owner = cell.env if path.startswith(OF_ENV) else cell.called
+            without.setdefault(path, {})[owner] = None
+    return [f"{path} is no setting of {', '.join(owners)}: left out there" for path, owners in without.items()]
+
+
+class _Cell(NamedTuple):
+    """A variant on an environment, with one choice of the settings."""
+
+    agent: str | Agent
+    env: str
+    settings: tuple[str, ...]
+    left: tuple[str, ...] = ()  # settings that neither has
+
+    @property
+    def called(self) -> str:
+        return self.agent if isinstance(self.agent, str) else name_of(self.agent)
+
+
+def _cells(
+    variants: str | Agent | Sequence[str | Agent], envs: str | Sequence[str], settings: str | Sequence[str]
+) -> list[_Cell]:
+    agents = _named("variant", variants, _variants_matching)
+    places = _named("environment", envs, registry.matching)
+    each = [settings] if isinstance(settings, str) else settings
+    chosen = itertools.product(*(_alternatives(setting) for setting in each))
+    whole = [_Cell(agent, env, choice) for agent, choice, env in itertools.product(agents, chosen, places)]
+    cells = [_without_what_it_has_not(cell) for cell in whole]
+    placed = {setting for cell in cells for setting in cell.settings}
+    for setting in dict.fromkeys(setting for cell in whole for setting in cell.settings):
+        if setting not in placed:
+            raise _why_not(cell for cell in whole if setting in cell.settings)
+    return cells
+
+
+def _without_what_it_has_not(cell: _Cell) -> _Cell:
+    """Each setting is asked for in what the ones before it made."""
+    agent = agent_named(cell.agent) if isinstance(cell.agent, str) else cell.agent
+    parts = {"": agent, OF_ENV: registry.environment(cell.env).rules}
+    kept, left = [], []
+    for setting in cell.settings:
+        of = OF_ENV if setting.startswith(OF_ENV) else ""
+        if has(parts[of], _path(setting).removeprefix(of)):
+            kept.append(setting)
+            with suppress(HeadraceError):  # a bad value: whoever makes the run says so
+                parts[of] = tweak(parts[of], setting.removeprefix(of))
+        else:
+            left.append(setting)
+    return cell._replace(settings=tuple(kept), left=tuple(left))
+
+
+def _path(setting: str) -> str:
+    return setting.partition("=")[0].strip()
+
+
+def _why_not(cells: Iterable[_Cell]) -> HeadraceError:
+    """What is wrong with settings that have no place in any of these; a name that is nearly right says most."""
+    errors = [error for cell in cells if (error := _error_of(cell))]
+    return next((error for error in errors if isinstance(error, UnknownName)), errors[0])
+
+
+def _error_of(cell: _Cell) -> HeadraceError | None:
     try:
-        return make_run(agent, env, **rest)
+        _made(cell)
+    except HeadraceError as error:
+        return error
+    return None
+
+
+def _made(cell: _Cell, **rest: Any) -> Run:
+    try:
+        return make_run(cell.agent, cell.env, settings=cell.settings, **rest)
     except (UnknownName, BadSetting) as error:
-        said = f"{agent if isinstance(agent, str) else repr(agent)} on {env}: {str(error).rstrip('.')}."
-        remedy = " A setting must apply to all of a grid: sweep this variant by itself." if rest["settings"] else ""
-        raise type(error)(said + remedy) from error
+        raise type(error)(f"{cell.called} on {cell.env}: {str(error).rstrip('.')}.") from error
 
 
 def _named(kind: str, words: str | Agent | Sequence[str | Agent], matching: Callable[[str], list[str]]) -> list[Any]:
@@ -105,6 +175,8 @@ def _no_seed(seeds: object) -> list[int]:
 
 def _alternatives(setting: str) -> list[str]:
     path, equals, values = setting.partition("=")
+    if "|" in values and not all(value.strip() for value in values.split("|")):
+        raise BadSetting(f"an alternative is empty in {setting!r}: they are written {path}=1|2")
     return [f"{path}{equals}{value}" for value in values.split("|")]
 
 
@@ -115,11 +187,12 @@ def read_plan(words: str | Path) -> list[Run]:
     if not path.is_file():
         raise HeadraceError(f"there is no plan file {name}")
     function = function or FUNCTION
+    make = None
     try:
         make = getattr(_loaded(path), function, None)
         runs = _listed(make()) if callable(make) else []
     except (Exception, SystemExit) as error:
-        raise HeadraceError(_where(path, error)) from error
+        raise HeadraceError(_where(path, error, make)) from error
     if make is None or not callable(make):
         raise HeadraceError(f"{path} defines no function {function}() that returns a list of runs")
     return _checked(path, function, runs)
@@ -141,15 +214,18 @@ def _loaded(path: Path) -> ModuleType:
     return module
 
 
-def _where(path: Path, error: BaseException) -> str:
+def _where(path: Path, error: BaseException, make: Any) -> str:
     """The file, the line of it that the error came from, and what the error says."""
     cause = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         line = error.lineno or _line_of_nul(path)
-        where = f"{error.filename or path}, line {line}" if line else f"{path}"
+        file = error.filename if error.filename and Path(error.filename).absolute() != path.absolute() else path
+        where = f"{file}, line {line}" if line else f"{path}"
         return f"{where}: {type(error).__name__}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).absolute() == path.absolute()]
+    if not lines and hasattr(make, "__code__"):  # it could not even be called
+        lines = [make.__code__.co_firstlineno]
     return f"{path}, line {lines[-1]}: {cause}" if lines else f"{path}: {cause}"
 
 

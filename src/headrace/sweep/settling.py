@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from headrace.errors import HeadraceError
 from headrace.manifest import FILE
 from headrace.run import Run
 from headrace.store import RunFolder
@@ -29,12 +30,20 @@ def _as_found(run: Run, on: str, out: Path) -> Run:
     if not run.open or (out / run.name).exists():
         return run
     others = [other for other in _by_others(run) if (out / other.name / FILE).is_file()]
-    ended = [other for other in others if RunFolder.read(out / other.name).status in ("finished", "diverged")]
+    ended = [other for other in others if _status(out / other.name) in ("finished", "diverged")]
     if ended:
         return ended[0]
     if others and on != "fleet":
         return replace(others[0], notice=CONTINUED)
     return replace(run, notice=BEGUN_ANEW) if others else run
+
+
+def _status(folder: Path) -> str:
+    """Of a run's folder; empty where it cannot be read, which whoever trains the run will say."""
+    try:
+        return RunFolder.read(folder).status
+    except HeadraceError:
+        return ""
 
 
 def _by_others(run: Run) -> list[Run]:
