@@ -85,4 +85,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
     seldom = Lines(log)
     for clock[0] in (100.0, 119.0, 120.0, 139.0, 140.5):
         seldom.show(plan())
-    assert log.getvalue() == 2 * f"headrace: {summary(plan())}\n"
+    assert log.getvalue() == 2 * f"headrace: {summary(plan())}  (1 preparing: what is new is compiled first)\n"
+    clock[0] = 200.0
+    seldom.show([s for s in plan() if s.state != "running"])
+    assert log.getvalue().endswith("left\n")

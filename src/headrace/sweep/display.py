@@ -44,7 +44,9 @@ class Lines(Quiet):
         now = time.monotonic()
         if now - self._shown_at >= LINE_SECONDS:
             self._shown_at = now
-            print(f"headrace: {summary(found)}", file=self.stream, flush=True)
+            preparing = sum(map(_prepares, found))
+            more = f"  ({preparing} preparing: what is new is compiled first)" if preparing else ""
+            print(f"headrace: {summary(found)}{more}", file=self.stream, flush=True)
 
 
 class Live:
@@ -101,11 +103,15 @@ def summary(found: Sequence[Standing]) -> str:
     return "  ".join(word for word in words if word)
 
 
+def _prepares(s: Standing) -> bool:
+    return s.state == "running" and s.step == 0 and not s.rate > 0
+
+
 def _progress(s: Standing) -> str:
     """How far and how fast; then which run, the longest word last because it may be cut."""
     run = s.run
     where = f"{short_steps(s.step)}/{short_steps(run.steps)} {100 * s.step // run.steps}%"
-    speed = f"{s.rate:,.0f} steps/s" if s.rate > 0 else "preparing" if s.step == 0 else ""
+    speed = f"{s.rate:,.0f} steps/s" if s.rate > 0 else "preparing" if _prepares(s) else ""
     return f"{where:>14}  {speed:>15}  {run.env.name} seed {run.seed}  {name_of(run.agent)}"
 
 

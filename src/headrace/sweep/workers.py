@@ -18,9 +18,10 @@ class Worker(Program):
         super().__init__("headrace.sweep.worker", [] if core is None else [str(core)], environment)
         self.job: Job | None = None
         self.program: Hashable = None
+        self.moved = False  # whether it has taken steps of its job
 
     def give(self, job: Job, order: Mapping[str, Any]) -> None:
-        self.job = job
+        self.job, self.moved = job, False
         self.tell(order)
 
 
@@ -62,9 +63,14 @@ class Workers:
     def stop(self) -> None:
         self._events += [Ended(job, {}) for job, _ in self._queue.values()]
         self._queue.clear()
-        for worker in self._workers.values():
-            if worker.job is not None:
+        for place, worker in list(self._workers.items()):
+            if worker.job is None:
+                continue
+            if worker.moved:
                 worker.ask_to_stop()
+            else:  # it compiles, which may take minutes and cannot be asked anything; there is nothing to save
+                self._remove(place)
+                self._events.append(Ended(worker.job, {}))
 
     def close(self) -> None:
         for place in list(self._workers):
@@ -120,6 +126,7 @@ def _meaning(worker: Worker, message: dict[str, Any]) -> list[Event]:
             worker.job = None
             return [Ended(job, causes)]
         case {"step": step, "rate": rate}:
+            worker.moved = True
             return [Moved(job, step, rate)]
         case _:
             return [Said(message["notice"])]
