@@ -12,7 +12,7 @@ import pytest
 from headrace.cli import main
 from headrace.store import RunFolder
 from headrace.training import Trained
-from tests.small_runs import Command, StopAt, checkpoint_steps, contents, small_train, small_words
+from tests.small_runs import Command, StopAt, checkpoint_steps, contents, only_run, small_train, small_words
 
 TRAIN = ("train", "qrc", "minatar/breakout")
 
@@ -90,6 +90,23 @@ def test_a_diverged_run_is_named_and_so_it_is_when_run_again(command: Command, t
     assert "headrace: the agent diverged: " in first.stderr
     assert " is no longer finite at step " in first.stderr
     assert first.stdout == ""
+
+
+def test_a_run_that_diverged_before_it_was_saved_is_told_as_it_is(
+    capsys: pytest.CaptureFixture[str], programs: Path, tmp_path: Path
+) -> None:
+    words = small_words(tmp_path, "--set", "td.lr=1e6", "--quiet")
+    first, second = (said(capsys, *words, status=1) for _ in range(2))
+    path = only_run(tmp_path)
+    where = RunFolder.read(path).manifest["diverged"]
+    cause = f"{where['quantity']} was no longer finite at step {where['step']:,}"
+    assert checkpoint_steps(path) == []
+    assert first == second
+    assert "It left no good checkpoint; a smaller learning rate" in first
+    assert f"status    diverged\ncause     {cause}\n" in said(capsys, "show", str(path))
+    assert json.loads(said(capsys, "show", str(path), "--json"))["cause"] == cause
+    none = f"headrace: {path} has no checkpoint that can be used: the agent diverged before one was saved ({cause})\n"
+    assert said(capsys, "eval", str(path), status=1) == none
 
 
 # Looking at things

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,22 @@ def test_a_run_stopped_by_ctrl_c_continues_exactly(stop: int, finished_compiled:
     assert_same_result(first.path, finished_compiled.path)
 
 
+class StopBefore(StopAt):
+    """Presses Ctrl-C while the run is being prepared."""
+
+    def say(self, what: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_run_stopped_before_its_first_step_begins(finished_compiled: Trained, tmp_path: Path) -> None:
+    first = small_train(tmp_path, progress=StopBefore(STEPS + 1))
+    assert (first.status, first.steps_done) == ("interrupted", 0)
+    heard = StopAt(STEPS + 1)
+    assert small_train(tmp_path, progress=heard).status == "finished"
+    assert heard.notices == []
+    assert_same_result(first.path, finished_compiled.path)
+
+
 def test_the_clock_goes_on_where_a_run_continues(programs: Path, tmp_path: Path) -> None:
     first = small_train(tmp_path, progress=StopAt(1500))
     before = RunFolder.read(first.path).speed()["seconds"]
@@ -212,12 +230,14 @@ def test_a_diverging_agent_stops_at_its_last_good_checkpoint(programs: Path, tmp
     assert checkpoint is not None
     assert folder.notices == []
     assert step - 25 <= checkpoint.step < step
+    assert f"The checkpoint of step {checkpoint.step:,} is kept; " in str(caught.value)
     floats = [array for array in checkpoint.arrays.values() if array.dtype.kind == "f"]
     assert all(np.isfinite(array).all() for array in floats)
 
     before = contents(path)
-    with pytest.raises(Diverged, match=f"{caught.value.quantity} is no longer finite at step {step}"):
+    with pytest.raises(Diverged, match=f"{caught.value.quantity} is no longer finite at step {step}") as again:
         small_train(tmp_path, **wild)
+    assert str(again.value) == str(caught.value)
     assert contents(path) == before
 
 

@@ -259,7 +259,7 @@ def _show(words: argparse.Namespace) -> int:
     lines = [
         f"{found['name']} on {found['env']}, seed {identity['seed']}, engine {identity['engine']}",
         f"status    {found['status']}",
-        f"cause     {cause}" if (cause := found["manifest"].get("cause")) else "",
+        f"cause     {found['cause']}" if found["cause"] else "",
         f"exact     no: {why}" if (why := found["why_not_exact"]) else "",
         f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
         f"episodes  {found['episodes']:,}",

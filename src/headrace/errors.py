@@ -40,16 +40,19 @@ class EnvironmentFault(HeadraceError):
 class Diverged(HeadraceError):
     """A quantity of the agent is no longer finite."""
 
-    def __init__(self, quantity: str, step: int) -> None:
+    def __init__(self, quantity: str, step: int, saved: int | None = None) -> None:
+        """`saved` is the step of the last good checkpoint, where there is one."""
+        kept = "It left no good checkpoint" if saved is None else f"The checkpoint of step {saved:,} is kept"
         super().__init__(
             f"the agent diverged: {quantity} is no longer finite at step {step:,}. "
-            "The last good checkpoint is kept; a smaller learning rate or auxiliary weight may help."
+            f"{kept}; a smaller learning rate or auxiliary weight may help."
         )
         self.quantity = quantity
         self.step = step
+        self.saved = saved
 
     def __reduce__(self):
-        return type(self), (self.quantity, self.step)
+        return type(self), (self.quantity, self.step, self.saved)
 
 
 class StorageFull(HeadraceError):

@@ -14,6 +14,7 @@ from headrace.envs.hosted import Hosted
 from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
 from headrace.files import storage_errors, write_atomically
+from headrace.manifest import why_ended
 from headrace.run import Run, run_of, whole
 from headrace.store import RunFolder
 from headrace.stream import Episode, begun, stepped
@@ -69,13 +70,20 @@ def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunF
     folder = RunFolder.read(path)
     checkpoint = folder.latest()
     if checkpoint is None:
-        none = "they were not kept" if folder.status == "finished" else "it has none yet: train it for a while first"
-        why = "; ".join(folder.notices) or none
+        why = "; ".join(folder.notices) or _why_none(folder)
         raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
     run = run_of(folder.identity)
     env = host_of(run)
     policy = policy_kind(run)(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
     return env, policy, folder, checkpoint.step
+
+
+def _why_none(folder: RunFolder) -> str:
+    if folder.status == "finished":
+        return "they were not kept"
+    if folder.status == "diverged":
+        return f"the agent diverged before one was saved ({why_ended(folder.manifest)})"
+    return "it has none yet: train it for a while first"
 
 
 def policy_kind(run: Run) -> Any:

@@ -57,6 +57,14 @@ def load(folder: Path) -> Manifest:
     return manifest
 
 
+def why_ended(facts: Mapping[str, Any]) -> str:
+    """Why a run failed or diverged; empty where it did neither, or does not say."""
+    where = facts.get("diverged")
+    if facts["status"] == "diverged" and isinstance(where, dict):
+        return f"{where['quantity']} was no longer finite at step {where['step']:,}"
+    return str(facts.get("cause", "")) if facts["status"] == "failed" else ""
+
+
 def why_not_exact(facts: Mapping[str, Any]) -> str:
     """Why a run is not what it would be had it never stopped; empty where it is."""
     if facts.get("exact", True):

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.agents import ABLATIONS, RECIPES, VARIANTS, name_of, parameter_count, to_json
 from headrace.envs.registry import FAMILIES, environment, matching, names
-from headrace.manifest import why_not_exact
+from headrace.manifest import why_ended, why_not_exact
 from headrace.part import from_json
 from headrace.run import run_of
 from headrace.store import RunFolder
@@ -63,6 +63,7 @@ def run(path: str | Path) -> dict[str, Any]:
         "name": name_of(from_json(folder.identity["agent"])),
         "manifest": folder.manifest,
         "status": folder.status,
+        "cause": why_ended(folder.manifest) or None,
         "why_not_exact": why_not_exact(folder.manifest) or None,
         "env": run_of(folder.identity).env.label,
         "steps_done": checkpoint.step if checkpoint else logged,

@@ -136,10 +136,16 @@ def _ended_before(path: Path, run: Run) -> Trained | None:
 def _ended(folder: RunFolder) -> Trained | None:
     """What there is to say of a run that has nothing left to do."""
     if folder.status == "diverged":
-        raise Diverged(folder.manifest["diverged"]["quantity"], folder.manifest["diverged"]["step"])
+        raise _diverged(folder, folder.manifest["diverged"]["quantity"], folder.manifest["diverged"]["step"])
     if folder.status == "finished":
         return Trained(folder.path, "finished", folder.identity["steps"], score(folder.metrics()), did_nothing=True)
     return None
+
+
+def _diverged(folder: RunFolder, quantity: str, step: int) -> Diverged:
+    """The error that also says what is left of the run."""
+    saved = folder.latest()
+    return Diverged(quantity, step, saved.step if saved else None)
 
 
 class Pace:
@@ -190,7 +196,7 @@ class _Training:
             raise told from fault
         except Diverged as error:
             self._record("diverged", diverged={"quantity": error.quantity, "step": error.step})
-            raise
+            raise _diverged(self.folder, error.quantity, error.step) from error
         except Exception as error:
             self._record("failed", cause=f"{type(error).__name__}: {error}")
             raise
@@ -234,7 +240,7 @@ class _Training:
         checkpoint = self.folder.resume()
         for notice in self.folder.notices:
             self.progress.notice(notice)
-        if checkpoint is None:
+        if checkpoint is None or checkpoint.step == 0:  # a run that was stopped before its first step begins
             self.stream.begin()
             self._keep_snapshot()
         else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
+from headrace.bench.command import _settle, add_words
 from headrace.cli import main
 
 KEYS = {
@@ -51,7 +53,19 @@ def test_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["state_mb_per_step"] == pytest.approx(2 * 2_114_816 / 1e6)
     assert found["kernels_per_step"] is None
     assert sum(found["loop_operations"].values()) > 10
-    assert "not counted, because this is a CPU" in capsys.readouterr().out
+    title, *_, last = capsys.readouterr().out.splitlines()
+    assert title == "strq, 2 streams of minatar/breakout on cpu"
+    assert last == "kernels are not counted on a CPU"
+
+
+def test_each_place_has_the_usual_values_of_its_own_words() -> None:
+    parser = argparse.ArgumentParser()
+    add_words(parser, float)
+    core, fleet = parser.parse_args([]), parser.parse_args(["--on", "fleet"])
+    _settle(core)
+    _settle(fleet)
+    assert (core.engine, core.threads, core.streams) == ("both", 1, None)
+    assert (fleet.engine, fleet.threads, fleet.streams) == (None, None, 45)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +83,18 @@ def test_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--json /tmp", "cannot write /tmp: Is a directory"),
         ("--on fleet --json /nonexistent/x.json", "cannot write /nonexistent/x.json: No such file or directory"),
         ("--on fleet --streams 3", "5 games need as many streams at least, got 3"),
-        ("--on fleet --suite chess", "no environment is called chess/*"),
+        ("--on fleet --suite chess", "unknown suite 'chess'. Known: minatar, octax, probe."),
+        ("--on fleet --suite minatr", "unknown suite 'minatr'; did you mean 'minatar'? Known: minatar, octax, probe."),
+        ("--on fleet --suite atari", "a fleet has compiled environments only (minatar, octax, probe), those of atari"),
+        (
+            "--on fleet --game brekout",
+            "unknown environment 'minatar/brekout'; did you mean 'minatar/breakout'? Known: minatar/asterix, ",
+        ),
+        ("--on fleet --engine fast", "--engine goes with --on core, got --on fleet"),
+        ("--on fleet --engine both", "--engine goes with --on core, got --on fleet"),  # the usual value is no exception
+        ("--on fleet --threads 2", "--threads goes with --on core, got --on fleet"),
+        ("--streams 10", "--streams goes with --on fleet, got --on core"),
+        ("--on core --streams 45", "--streams goes with --on fleet, got --on core"),
     ],
 )
 def test_bad_input_is_one_message(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_it_reads_what_this_version_of_jax_prints() -> None:
 
 def test_on_a_cpu_kernels_are_not_counted() -> None:
     assert jax.default_backend() == "cpu"
-    assert count_kernels(None, 10, Loop({}, None)) == (None, None, "not counted, because this is a CPU")
+    assert count_kernels(None, 10, Loop({}, None)) == (None, None, "not counted on a CPU")
 
 
 class Seen:

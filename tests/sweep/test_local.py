@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from headrace.store import RunFolder
+from headrace.sweep import local
 from tests.small_runs import Command
 from tests.sweep.support import (
     TINY,
@@ -215,3 +217,29 @@ def resident(pid: int) -> int:
     with suppress(OSError):
         return sum(int(kb) for kb in re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())) // 1024
     return 0
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, math.inf),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, math.inf),
+        ({}, math.inf),
+    ],
+)
+def test_a_containers_share_of_the_machine_is_known(tmp_path: Path, files: dict[str, str], cores: float) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert local.allowed_cores(tmp_path) == cores
+
+
+@pytest.mark.parametrize(("allowed", "wanted"), [(0.5, [None]), (2.9, [None, None]), (4.0, [3, 5, 6, 7])])
+def test_a_share_of_a_machine_has_places_that_are_bound_to_no_core(
+    monkeypatch: pytest.MonkeyPatch, allowed: float, wanted: list[int | None]
+) -> None:
+    monkeypatch.setattr(local, "available_cores", lambda: [3, 5, 6, 7])
+    monkeypatch.setattr(local, "allowed_cores", lambda folder: allowed)
+    assert local.places() == wanted

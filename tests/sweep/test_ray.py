@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from headrace.cli import main
+from headrace.errors import HeadraceError
 from headrace.store import RunFolder
+from headrace.sweep import ray_bridge, rays
+from headrace.sweep.executor import Options
 from tests.small_runs import Command
 from tests.sweep.clusters import KEY, Cluster, free_port, ray_cluster
 from tests.sweep.support import alive, finished, kill, newest, results, run_names, tiny, tiny_words, wait_until
@@ -103,7 +106,54 @@ def test_an_address_that_does_not_answer_is_said_soon(command: Command, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("address", ["ray://head:10001", "head", ":6379", "head:port"])
+class Refused:
+    """A bridge that Ray has told why it will not have it."""
+
+    def __init__(self, why: str) -> None:
+        ours, self.answers = socket.socketpair()
+        with ours:
+            ours.sendall(b"!")  # something is there to be read
+        self.why = why
+
+    def messages(self) -> list[dict[str, str]]:
+        return [{"refused": self.why}]
+
+    def bury(self, patience: float) -> str:
+        self.answers.close()
+        return "it ended"
+
+
+@pytest.mark.parametrize(
+    ("ray_said", "why"),
+    [
+        ("Could not find any running Ray instance. Please specify the one to connect to.", "none is running"),
+        ("Ray is of another version. Python is too.\nSo it is.", "Ray is of another version"),
+        ("[Errno 113] No route to 10.0.0.1", "[Errno 113] No route to 10.0.0.1"),
+    ],
+)
+def test_a_machine_that_is_in_no_cluster_is_said_in_one_sentence(
+    ray_said: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself would find the clusters of the other tests."""
+    bridge = Refused(ray_bridge._why(ConnectionError(ray_said)))
+    monkeypatch.setattr(rays, "Program", lambda *_: bridge)
+    place = rays.Ray(tmp_path, Options(address="auto"))
+    place.add(place.jobs(RUNS)[0])
+    with pytest.raises(HeadraceError) as caught:
+        place.wait(0.0)
+    place.close()
+    assert str(caught.value) == f"no Ray cluster of this machine answers: {why}; {rays.REMEDY}"
+
+
+def test_rays_client_is_named_as_not_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(tiny_words(*GRID, tmp_path / "out", "--on", "ray", "--address", "ray://head:10001")) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("headrace: Ray's client is not supported, got 'ray://head:10001': start the sweep on a ")
+    assert "--address auto or the host:port that `ray start --head` printed" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("address", ["http://head:10001", "head", ":6379", "head:port"])
 def test_an_address_is_host_and_port(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(tiny_words(*GRID, tmp_path / "out", "--on", "ray", "--address", address)) == 1
     assert capsys.readouterr().err.startswith("headrace: the address of a Ray cluster is host:port")
@@ -120,7 +170,6 @@ def test_a_machine_that_accepts_and_is_silent_is_given_up(command: Command, tmp_
     assert time.monotonic() - began < 90
 
 
-@pytest.mark.long
 def test_a_sweep_whose_head_is_killed_ends_and_continues_on_the_next(
     command: Command, undisturbed: Path, tmp_path: Path
 ) -> None:

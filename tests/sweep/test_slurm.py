@@ -163,11 +163,22 @@ def test_a_slurm_that_refuses_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand_in(tmp_path / "bin", "echo sbatch: error: invalid partition >&2; exit 1", monkeypatch)
+    (tmp_path / "bin" / "squeue").write_text("#!/bin/sh\n")
     assert main(tiny_words(*GRID, tmp_path / "out", "--on", "slurm", "--partition", "nowhere")) == 1
     said = capsys.readouterr().err
-    assert said.splitlines()[-1].startswith("headrace: Slurm did not take the jobs: ")
-    assert "invalid partition" in said
+    assert said.splitlines()[-1] == "headrace: Slurm did not take the jobs: sbatch: error: invalid partition"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_slurm_that_does_not_answer_is_said_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(tmp_path / "bin", "echo sbatch: fatal: No configuration source >&2; exit 1", monkeypatch)
+    assert main(tiny_words(*GRID, tmp_path / "out", "--on", "slurm")) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "headrace: Slurm did not take the jobs: sbatch: fatal: No configuration source. Slurm does not answer here: "
+        "call this on a machine of a Slurm cluster, or train on this one with --on local"
+    )
 
 
 def test_the_script_for_slurm_asks_for_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

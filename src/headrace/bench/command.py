@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import unknown
+from headrace.errors import BadSetting, unknown
 
 ABOUT = "measure how fast agents learn on this machine, and how near that is to its limit"
 ENGINES = {"fast": ("fast",), "reference": ("reference",), "both": ("fast", "reference")}
-PLACES = ("core", "fleet")
+PLACES: dict[str, dict[str, Any]] = {  # the words that each has for itself, and their usual values
+    "core": {"engine": "both", "threads": 1},
+    "fleet": {"streams": 45},
+}
 
 
 def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
@@ -20,10 +23,10 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     add("--suite", default="minatar", help="whose shapes: minatar, octax or atari (minatar)")
     add("--game", help="of the suite; one stream has one (breakout, pong, pong), a fleet has all unless one is named")
     add("--variant", default="qrc+spr+orth", help="which agent (qrc+spr+orth)")
-    add("--engine", default="both", help="fast, reference, or both in turn, and their ratio (both)")
-    add("--threads", type=number, default=1, help="cores of one stream: 1 or 2 (1)")
+    add("--engine", help="core: fast, reference, or both in turn, and their ratio (both)")
+    add("--threads", type=number, help="core: how many the stream has, 1 or 2 (1)")
     add("--on", default="core", help="core: one stream on one core; fleet: many streams in one program (core)")
-    add("--streams", type=number, default=45, help="of a fleet (45)")
+    add("--streams", type=number, help="fleet: how many it has (45)")
     add("--seconds", type=number, default=5, help="about how long each measurement takes (5)")
     add("--json", metavar="FILE", help="also write the figures there; - prints them instead of the table")
 
@@ -33,12 +36,23 @@ def run(words: argparse.Namespace) -> int:
 
     if words.on not in PLACES:
         raise unknown("place to measure", words.on, PLACES)
+    _settle(words)
     _require_file(words.json)
     found, text = (_fleet(words), fleet_text) if words.on == "fleet" else (_one_stream(words), stream_text)
     if words.json != "-":
         print(text(found))
     _write(words.json, found)
     return 0
+
+
+def _settle(words: argparse.Namespace) -> None:
+    """Gives the words of the place their usual values where they were not said; an error where another place's were."""
+    for place, usual in PLACES.items():
+        said = [name for name in usual if getattr(words, name) is not None]
+        if words.on != place and said:
+            raise BadSetting(f"--{min(said)} goes with --on {place}, got --on {words.on}")
+        if words.on == place:
+            vars(words).update({name: value for name, value in usual.items() if name not in said})
 
 
 def _require_file(where: str | None) -> None:
@@ -108,8 +122,6 @@ def _fleet(words: argparse.Namespace) -> dict[str, Any]:
 
 
 def _positive(seconds: float) -> float:
-    from headrace.errors import BadSetting
-
     if not 0 < seconds < float("inf"):
         raise BadSetting(f"seconds must be a number above 0, got {seconds}")
     return seconds

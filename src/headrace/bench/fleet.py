@@ -16,8 +16,8 @@ from headrace.bench.cost import Cost, cost_of
 from headrace.bench.kernels import compiled_loop, count_kernels, program_text
 from headrace.bench.peaks import operand_bytes
 from headrace.engines.reference.fleet import Block, Fleet
-from headrace.envs.registry import environment, names
-from headrace.errors import BadSetting
+from headrace.envs.registry import FAMILIES, environment
+from headrace.errors import BadSetting, unknown
 
 STEPS = 1_000_000  # of the runs that the measured steps belong to
 BLOCK = {"cpu": 20}  # steps between two looks of the host, where they are not those of training
@@ -28,9 +28,7 @@ FEWEST_BLOCKS, MOST_BLOCKS = 4, 50
 
 
 def measure_fleet(suite: str, game: str | None, variant: str, streams: int, seconds: float) -> dict[str, Any]:
-    games = [name for name in names() if name.partition("/")[0] == suite and game in (None, name.partition("/")[2])]
-    if not games:
-        raise BadSetting(f"no environment is called {suite}/{game or '*'}")
+    games = _games(suite, game)
     if streams < len(games):
         raise BadSetting(f"{len(games)} games need as many streams at least, got {streams}: --game names one of them")
     envs = [environment(name).compiled() for name in _shared_out(games, streams)]
@@ -39,6 +37,17 @@ def measure_fleet(suite: str, game: str | None, variant: str, streams: int, seco
     fleet = Fleet([agent] * streams, envs, list(range(streams)), STEPS)
     result = {"on": "fleet", "suite": suite, "games": games, "variant": variant, "streams": streams}
     return {**result, "device": _device(), **_measured(fleet, costs, seconds)}
+
+
+def _games(suite: str, game: str | None) -> list[str]:
+    """The game that was named, or all of the suite."""
+    compiled = [name for name, family in FAMILIES.items() if "compiled" in family.forms]
+    if suite not in FAMILIES:
+        raise unknown("suite", suite, compiled)
+    if suite not in compiled:
+        raise BadSetting(f"a fleet has compiled environments only ({', '.join(compiled)}), those of {suite} are not")
+    wanted = FAMILIES[suite].members if game is None else [game]
+    return [environment(f"{suite}/{member}").name for member in wanted]
 
 
 def _shared_out(games: Sequence[str], streams: int) -> list[str]:
@@ -120,4 +129,4 @@ def copy_bandwidth(floats: int) -> float:
 
 def _device() -> str:
     device = jax.devices()[0]
-    return f"{device.platform}: {device.device_kind}"
+    return device.platform if device.platform == device.device_kind else f"{device.platform}: {device.device_kind}"

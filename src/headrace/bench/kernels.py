@@ -33,7 +33,7 @@ def count_kernels(fleet: Any, steps: int, loop: Loop) -> Kernels:
     Where it sees less than a kernel a step, the device runs the whole loop as one graph: then by the loop's operations.
     """
     if jax.default_backend() == "cpu":
-        return Kernels(None, None, "not counted, because this is a CPU")
+        return Kernels(None, None, "not counted on a CPU")
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             fleet.run(steps).episodes()  # waits for the device

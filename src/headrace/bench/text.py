@@ -70,6 +70,6 @@ def fleet_text(found: Figures) -> str:
     lines = [
         f"{found['variant']}, {streams} of {games} on {found['device']}",
         *(label.ljust(width) + _cell(found[key], form) for key, label, form in FLEET_ROWS),
-        f"kernels counted: {found['kernels_from']}",
+        f"kernels {'are' if found['kernels_per_step'] is None else 'counted:'} {found['kernels_from']}",
     ]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Hashable, Sequence
 from pathlib import Path
@@ -11,20 +12,40 @@ from headrace.sweep.executor import Job, Options, one_by_one, program_of
 from headrace.sweep.worker import one_core
 from headrace.sweep.workers import Workers
 
+CGROUP = Path("/sys/fs/cgroup")
+
 
 class Local(Workers):
     does = "one"
 
     def __init__(self, out: Path, options: Options) -> None:
-        cores = available_cores()
-        places = [cores[i % len(cores)] for i in range(options.jobs or len(cores))]
-        super().__init__(out, options, places, one_core())
+        cores = places()
+        super().__init__(out, options, [cores[i % len(cores)] for i in range(options.jobs or len(cores))], one_core())
 
     def jobs(self, runs: Sequence[Run]) -> list[Job]:
         return one_by_one(runs)
 
     def program(self, job: Job) -> Hashable:
         return program_of(job.runs[0])
+
+
+def places() -> list[int | None]:
+    """The cores to bind workers to. A container that is given a share of its machine has as many places as that makes,
+    none of them bound: it does not know which cores the others are at."""
+    cores, allowed = available_cores(), allowed_cores(CGROUP)
+    return [None] * max(1, int(allowed)) if allowed < len(cores) else [*cores]
+
+
+def allowed_cores(folder: Path) -> float:
+    """How many cores' time the container may use: by version 2 of Linux' control groups, or else by version 1."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota, period = ((folder / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return float(quota) / float(period) if float(quota) > 0 else math.inf
+    except (OSError, ValueError, ZeroDivisionError):  # "max", or there is no such thing here
+        return math.inf
 
 
 def available_cores() -> list[int]:

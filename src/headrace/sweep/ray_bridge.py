@@ -21,6 +21,7 @@ from headrace.sweep.worker import cause_of
 
 LOOK_SECONDS = 0.2
 KNOCK_SECONDS = 5.0
+NONE_RUNS = "Could not find any running Ray instance"  # what Ray says at `auto` where there is none
 
 
 def main() -> None:
@@ -45,11 +46,14 @@ def _listen(orders: queue.SimpleQueue[dict[str, Any] | None]) -> None:
 
 
 def _why(error: Exception) -> str:
-    """One line; Ray keeps what it was told by the cluster in the causes of its errors."""
+    """Part of a sentence; Ray keeps what it was told by the cluster in the causes of its errors."""
     whole = "".join(traceback.format_exception(error))
     if "AuthenticationError" in whole:
         return "it asks for a token (set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or ~/.ray/auth_token)"
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if NONE_RUNS in whole:
+        return "none is running"
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return first.partition(". ")[0].rstrip(".")
 
 
 def _say(answers: IO[str], **message: Any) -> None:

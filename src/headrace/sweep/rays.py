@@ -21,6 +21,7 @@ CONNECT_SECONDS = 60.0  # in which a cluster must answer, or one on this machine
 GOODBYE_SECONDS = 10.0  # in which a cluster that we started must be gone
 LOSSES = 3  # of whole clusters that a sweep survives
 REMEDY = "start one with `ray start --head`, or leave out --address and RAY_ADDRESS to use this machine alone"
+NOBODY = {"": "no Ray cluster could be started here", "auto": "no Ray cluster of this machine answers"}
 LOST = "the Ray cluster was lost; its runs continue from their checkpoints once there is one again"
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "20"}
 
@@ -90,7 +91,7 @@ class Ray:
             where = f"the Ray cluster at {self.address} has" if self.address else "started a Ray cluster here with"
             return bridge, [Said(f"{where} {heard['ready']:g} cores")]
         how = self._part(0.0)
-        at = f"no Ray cluster answers at {self.address}" if self.address else "no Ray cluster could be started here"
+        at = NOBODY.get(self.address, f"no Ray cluster answers at {self.address}")
         why = heard.get("refused") or (f"waited for {CONNECT_SECONDS:.0f} seconds" if "late" in heard else how)
         raise HeadraceError(f"{at}: {why}; {REMEDY if self.address else 'look into /tmp/ray/session_latest/logs'}")
 
@@ -152,6 +153,11 @@ class Ray:
 
 def _checked(address: str) -> str:
     """The address as Ray takes it: host:port, or `auto` for the cluster that this machine belongs to."""
+    if address.startswith("ray://"):
+        raise BadSetting(
+            f"Ray's client is not supported, got {address!r}: start the sweep on a machine of the cluster, "
+            "with --address auto or the host:port that `ray start --head` printed"
+        )
     host, _, port = address.rpartition(":")
     if address and address != "auto" and not (host and "/" not in host and port.isdigit()):
         raise BadSetting(

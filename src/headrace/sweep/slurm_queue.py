@@ -24,6 +24,7 @@ ANSWER_SECONDS = 60.0
 SIGNAL_SECONDS = 120  # before the end of its time: a run saves then and is queued again
 EVER = 1_000_000  # times that a run may reach the end of its time
 ARRAY = 1000  # tasks of one array: Slurm's usual limit
+REMEDY = "Slurm does not answer here: call this on a machine of a Slurm cluster, or train on this one with --on local"
 RESULT = "_0_result.pkl"  # how the names of submitit's reports end
 
 
@@ -54,7 +55,8 @@ class SlurmQueue:
                     made = [executor.submit(run) for run in runs]
             except Exception as error:  # submitit's own, those of the commands, and of pickling
                 self._clear_unsubmitted()
-                raise HeadraceError(f"Slurm did not take the jobs: {said() or error}") from error
+                remedy = "" if _queue() is not None else f". {REMEDY}"
+                raise HeadraceError(f"Slurm did not take the jobs: {said() or error}{remedy}") from error
         return [job.job_id for job in made]
 
     def close(self) -> None:
@@ -89,7 +91,7 @@ class SlurmQueue:
     def alive(self, numbers: Iterable[str]) -> set[str]:
         """Those jobs that wait or run; all of them while Slurm does not answer."""
         wanted = set(numbers)
-        found = _answer("squeue", "--noheader", "--array", "--format=%i", f"--user={getpass.getuser()}")
+        found = _queue()
         return wanted if found is None else wanted & set(found.split())
 
     def how_it_ended(self, number: str) -> str:
@@ -124,6 +126,11 @@ class SlurmQueue:
         for path in self.folder.glob(f"{number}_*"):
             with suppress(OSError):
                 path.unlink()
+
+
+def _queue() -> str | None:
+    """The numbers of the user's jobs that wait or run; None if Slurm did not answer."""
+    return _answer("squeue", "--noheader", "--array", "--format=%i", f"--user={getpass.getuser()}")
 
 
 def _answer(*command: str) -> str | None:

@@ -13,7 +13,7 @@ from headrace import checkpoints
 from headrace.agents import name_of
 from headrace.claim import is_held
 from headrace.errors import HeadraceError
-from headrace.manifest import differences
+from headrace.manifest import differences, why_ended
 from headrace.run import Run
 from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, SPEED, RunFolder, Score, score
 
@@ -67,7 +67,8 @@ def standing(run: Run, out: Path) -> Standing:
     state = _state(folder)
     step = run.steps if state == "done" else max(saved_step(path), int(_newest(metrics, "step", 0)))
     rate = _newest(speed, "steps_per_s", math.nan)
-    return Standing(run, path, state, step, rate, _cause(state, folder.manifest), score(metrics))
+    cause = why_ended(folder.manifest) if state in ("failed", "diverged") else ""
+    return Standing(run, path, state, step, rate, cause, score(metrics))
 
 
 def _state(folder: RunFolder) -> str:
@@ -87,12 +88,6 @@ def saved_step(path: Path) -> int:
 
 def _newest(columns: dict[str, np.ndarray], name: str, default: float) -> float:
     return float(columns[name][-1]) if len(columns.get(name, ())) else default
-
-
-def _cause(state: str, manifest: dict[str, Any]) -> str:
-    if state == "diverged":
-        return "{quantity} was no longer finite at step {step:,}".format(**manifest["diverged"])
-    return str(manifest.get("cause", "")) if state == "failed" else ""
 
 
 def _last_rows(path: Path) -> dict[str, np.ndarray]:
