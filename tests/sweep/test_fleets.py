@@ -22,6 +22,7 @@ from headrace.run import Run
 from headrace.store import RunFolder
 from headrace.sweep.plan import grid
 from headrace.sweep.status import standing
+from headrace.training import Pace, train_run
 from tests.small_runs import Command, StopAt
 from tests.sweep.support import (
     alive,
@@ -152,6 +153,21 @@ def test_a_run_that_another_process_trains_is_left_out(undisturbed: Path, tmp_pa
     assert list(result.refused) == [RUNS[0].name]
     assert f"another process (pid {os.getpid()}) is training" in result.refused[RUNS[0].name]
     assert len(result.finished) == 3
+
+
+def kept_by(folder: Path) -> dict[str, object]:
+    """Which files and columns there are, and what a manifest says."""
+    tables = {path.name: path.read_text().partition("\n")[0] for path in folder.glob("*.csv")}
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return {"files": files, "tables": tables, "manifest": sorted(RunFolder.read(folder).manifest)}
+
+
+@pytest.mark.usefixtures("programs")
+def test_the_folder_of_a_stream_is_that_of_a_single_run(undisturbed: Path, tmp_path: Path) -> None:
+    train_run(RUNS[0], tmp_path, (), Pace(500, 60.0), Silent(), draw=False)
+    theirs, ours = kept_by(tmp_path / RUNS[0].name), kept_by(undisturbed / RUNS[0].name)
+    assert theirs["tables"].keys() == {"episodes.csv", "metrics.csv", "speed.csv"}  # type: ignore[attr-defined]
+    assert ours == {**theirs, "manifest": sorted([*theirs["manifest"], "streams"])}  # type: ignore[misc]
 
 
 @pytest.mark.usefixtures("programs")
