@@ -15,6 +15,7 @@ from headrace.choice import require_engine
 from headrace.claim import claim
 from headrace.errors import BadSetting, HeadraceError
 from headrace.files import storage_errors
+from headrace.manifest import FILE
 from headrace.run import Run, seconds, whole
 from headrace.store import RunFolder
 from headrace.sweep.display import Display, Quiet
@@ -223,6 +224,8 @@ class _Sweep:
                     )
                 else:
                     self._failed(run, ended.causes.get(run.name) or ended.lost or now.cause or "it was asked to stop")
+            elif now.state == "left" and _says_it_runs(now.path):
+                self._record(run, "interrupted")
         if not self.stopping:
             self._offer(ended.job)
 
@@ -232,11 +235,18 @@ class _Sweep:
         self.board[run.name] = self.board[run.name]._replace(state="failed", cause=cause)
         self.display.notice(f"{run.name} failed{' for good' if final else ', it is tried again'}: {cause}")
         if final:
-            self._record(run, cause)
+            self._record(run, "failed", cause=cause)
 
-    def _record(self, run: Run, cause: str) -> None:
-        """Writes the cause into the run's folder, where a worker that was killed could not."""
+    def _record(self, run: Run, status: str, **details: Any) -> None:
+        """Writes into the run's folder how it stands, where a worker that was killed could not."""
         with suppress(HeadraceError):
             if (self.out / run.name).is_dir():
                 with RunFolder.open(self.out / run.name, run.identity(), {}) as folder:
-                    folder.set_status("failed", cause=cause)
+                    folder.set_status(status, **details)
+
+
+def _says_it_runs(folder: Path) -> bool:
+    """Whether the manifest was left so by a process that is gone."""
+    with suppress(HeadraceError):
+        return (folder / FILE).exists() and RunFolder.read(folder).status == "running"
+    return False
