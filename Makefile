@@ -16,6 +16,7 @@ lint: setup
 	$(BIN)/mypy
 
 long-test: setup
+	@echo "The long tests take about an hour on two cores."
 	$(BIN)/python -m pytest -n 2 -m long
 
 setup: .venv/ready

@@ -240,31 +240,27 @@ def test_this_jax_knows_the_options_that_a_card_s_program_is_compiled_with() -> 
 
 
 def assert_like_alone(variant: str, games: str, compared: str, *settings: str, kinks: bool = False) -> None:
-    """Episodes of the first 200 steps are identical, and all that is learnt equal to float32 rounding, then and after
-    1,000 steps (2e-7 where it was tried, with room for a kink on other machines); with many kinks, to a twentieth of
-    how far the parameters have moved.
+    """After 200 steps the episodes are identical and all that is learnt equal to float32 rounding (2e-7 where it was
+    tried); with many kinks, to a twentieth of how far the parameters have moved.
 
-    Rounding grows where a unit lies within it of the kink of its LeakyReLU: the gradient jumps there, on one side and
-    not on the other. With SPR, which has thousands of units in every step, that happens every few hundred steps.
+    No longer than that: rounding grows where a unit lies within it of the kink of its LeakyReLU, as the gradient jumps
+    there, on one side and not on the other. Where that happens first depends on the machine's instructions. With SPR,
+    which has thousands of units in every step of a network of full size, it happens every few hundred steps.
     """
     runs = sorted(grid(variant, games, seeds=[0], steps=1e6, settings=settings), key=lambda run: run.env.name)
     fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * len(runs), 1_000_000)
     fleet.begin()
-    episodes, early = fleet.run(200).episodes(), fleet.save()
-    fleet.run(800)
-    late = fleet.save()
+    episodes, together = fleet.run(200).episodes(), fleet.save()
     for i, run in enumerate(runs):
         if run.env.name in compared:
             alone = CompiledStream(run.agent, run.env.compiled(), seed=0, steps=1_000_000)
             alone.begin()
             first = alone.save()[0]
             assert alone.run(200) == episodes[i], run.name
-            apart = _distance(early[i], alone.save()[0], everything=True)
-            alone.run(800)
-            later, moved = _distance(late[i], alone.save()[0], everything=True), _distance(alone.save()[0], first)
-            print(f"{run.name}: apart by {apart:.1e} and {later:.1e}, having moved by {moved:.1e}")
+            last = alone.save()[0]
+            apart, moved = _distance(together[i], last, everything=True), _distance(last, first)
+            print(f"{run.name}: apart by {apart:.1e}, having moved by {moved:.1e}")
             assert apart < (0.05 * moved if kinks else 1e-4), run.name
-            assert later < (0.05 * moved if kinks else 1e-3), run.name
 
 
 def _distance(a: dict[str, np.ndarray], b: dict[str, np.ndarray], everything: bool = False) -> float:
