@@ -102,8 +102,11 @@ def _plain(value: Any) -> Any:
 
 
 def from_json(data: Mapping[str, Any]) -> Any:
+    """The part that `to_json` wrote. A field that it did not write yet has the value that it had then."""
     fields = {k: from_json(v) if isinstance(v, Mapping) else v for k, v in data.items() if k != "part"}
-    return build(str(data.get("part")), (), fields)
+    name = str(data.get("part"))
+    before = {f.name: f.metadata["before"]() for f in dataclasses.fields(KINDS[name]) if "before" in f.metadata} if name in KINDS else {}
+    return build(name, (), {**before, **fields})
 
 
 def build(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -24,6 +24,7 @@ from headrace.agents.aux import (
     SumOverHorizon,
     Unfiltered,
 )
+from headrace.agents.guard import Clip, Unguarded
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, PcGrad, Present, SharedFlipped, Sum
 from headrace.agents.network import BySuite, Conv, Mlp, fit
 from headrace.agents.td import Copy, Dqn, Latest, Online, Polyak, Qrc, Replay, StreamQ
@@ -33,9 +34,9 @@ from headrace.part import Part, from_json, parse, to_json, tweak
 __all__ = [
     "ABLATIONS", "KNOWN", "RECIPES", "VARIANTS", "Agent", "Always", "AsIs", "AuxOrthogonalToTd", "Auxiliary", "Average",
     "BySuite",
-    "Clipped", "Conv", "Copy", "Curl", "Dqn", "Episode", "EpsilonGreedy", "Every", "Greedy", "Latest",
+    "Clip", "Clipped", "Conv", "Copy", "Curl", "Dqn", "Episode", "EpsilonGreedy", "Every", "Greedy", "Latest",
     "MeanOverHorizon", "Mix", "Mlp", "NoAuxiliary", "Online", "Orth", "Part", "PcGrad", "Polyak", "Present",
     "Projected", "Qrc", "Raw", "RawCurrent", "ReleasedRing", "Replay", "Separate", "Shared", "SharedFlipped",
-    "ShiftAndIntensity", "Spr", "StreamQ", "Sum", "SumOverHorizon", "Unfiltered", "agent_named", "fit",
+    "ShiftAndIntensity", "Spr", "StreamQ", "Sum", "SumOverHorizon", "Unfiltered", "Unguarded", "agent_named", "fit",
     "from_json", "module_shapes", "name_of", "nearest_name", "parameter_count", "parse", "to_json", "tweak",
 ]  # fmt: skip

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.agents.guard import Clip, Unguarded
 from headrace.agents.td import Copy, Online, Polyak
 from headrace.errors import BadSetting
 from headrace.part import Part, shape, within
 
 __all__ = [
-    "Always", "AsIs", "Auxiliary", "Clipped", "Copy", "Curl", "Episode", "Every", "Greedy", "MeanOverHorizon",
+    "Always", "AsIs", "Auxiliary", "Clip", "Clipped", "Copy", "Curl", "Episode", "Every", "Greedy", "MeanOverHorizon",
     "NoAuxiliary", "Online", "Orth", "Polyak", "Projected", "Raw", "RawCurrent", "ReleasedRing", "Separate", "Shared",
-    "ShiftAndIntensity", "Spr", "SumOverHorizon", "Unfiltered",
+    "ShiftAndIntensity", "Spr", "SumOverHorizon", "Unfiltered", "Unguarded",
 ]  # fmt: skip
 
 
@@ -154,3 +155,4 @@ class Auxiliary(Part):
     lr: float = within(1e-4, low=0.0)
     gate: Always | Every | Greedy = Always()
     filter: Unfiltered | Orth = Unfiltered()
+    guard: Clip | Unguarded = Clip()  # on the loss's gradient, before the filter

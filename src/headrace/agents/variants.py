@@ -17,6 +17,7 @@ from headrace.agents.aux import (
     ShiftAndIntensity,
     Spr,
 )
+from headrace.agents.guard import Unguarded
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, SharedFlipped
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
@@ -43,6 +44,8 @@ _STRQ2 = VARIANTS["strq+spr+orth2"]
 _RELEASED = Spr(reduce=MeanOverHorizon(), window=ReleasedRing(), augment=Clipped(ShiftAndIntensity()))
 
 ABLATIONS: dict[str, Agent] = {
+    "dqn+unguarded": Agent(Dqn(guard=Unguarded())),
+    "qrc+unguarded": Agent(Qrc(guard=Unguarded())),
     "dqn+replay5": Agent(Dqn(memory=Replay(5))),
     "dqn+polyak": Agent(Dqn(target=Polyak(0.995))),
     "qrc+target": Agent(Qrc(target=Copy(1000))),

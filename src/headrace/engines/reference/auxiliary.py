@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
 from headrace.engines.reference.augment import VIEW_DRAWS, views
 from headrace.engines.reference.filters import filter_gradient, init_filter
+from headrace.engines.reference.guard import guarded
 from headrace.engines.reference.networks import Layout, Modules, either, value_and_gradient
 from headrace.engines.reference.objectives import (
     aux_loss,
@@ -39,6 +40,7 @@ class AuxStep(NamedTuple):
     state: Tree
     active: jax.Array  # whether there was anything to learn from
     loss: jax.Array
+    guarded: jax.Array  # 1 where the guard shortened the gradient
 
 
 @singledispatch
@@ -107,7 +109,7 @@ def update_aux(
 
 @update_aux.register
 def _(aux: NoAuxiliary, layout: Layout, params: Modules, state: Any, transition: Transition, draws: Any, step: Any):
-    return AuxStep({}, (), (), jnp.bool_(False), jnp.float32(0))
+    return AuxStep({}, (), (), jnp.bool_(False), jnp.float32(0), jnp.float32(0))
 
 
 @update_aux.register
@@ -120,23 +122,25 @@ def _(
     modules = _pick(params, learnt_modules(objective))
     target = read_target(objective.target, state.target, params)
 
-    def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree]:
+    def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
         def loss_of(modules: Modules) -> jax.Array:
             return aux_loss(objective, layout, modules, target, sight, views(draws))
 
         rows = rows_projected(objective)
-        loss, gradients = found(transition, "aux", lambda: value_and_gradient(layout.network, loss_of, modules, rows))
+        loss, raw = found(transition, "aux", lambda: value_and_gradient(layout.network, loss_of, modules, rows))
+        gradients, acts = guarded(aux.guard, raw)
         filtered, history = filter_gradient(aux.filter, gradients, history)
-        return loss, gradients["encoder"], filtered, history
+        return loss, gradients["encoder"], filtered, history, jnp.float32(acts)
 
-    def rest(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree]:
+    def rest(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
         nothing = zeros(modules)
-        return jnp.zeros((), nothing["encoder"][0]["w"].dtype), nothing["encoder"], nothing, history
+        zero = jnp.zeros((), nothing["encoder"][0]["w"].dtype)
+        return zero, nothing["encoder"], nothing, history, jnp.float32(0)
 
-    loss, raw, filtered, history = either(layout.network, active, learn, rest, state.history)
+    loss, raw, filtered, history, acts = either(layout.network, active, learn, rest, state.history)
     descent = -aux.lr * aux.weight
     after = state._replace(window=window, history=history)
-    return AuxStep(scale(descent, filtered), scale(descent, raw), after, active, loss)
+    return AuxStep(scale(descent, filtered), scale(descent, raw), after, active, loss, acts)
 
 
 @singledispatch
@@ -158,6 +162,7 @@ def aux_metrics(aux: Any, result: AuxStep, td_updates: Modules) -> dict[str, jax
     return {
         "aux_loss": result.loss,
         "aux_update_norm": norm2(result.updates),
+        "aux_guarded": result.guarded,
         "cosine_before_orth": cosine(td_updates["encoder"], result.raw_encoder_update),
         "cosine_before_orth2": cosine(td_updates["encoder"], result.updates["encoder"]),
     }

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Dqn, Latest, Qrc, Replay, StreamQ
+from headrace.engines.reference.guard import guarded
 from headrace.engines.reference.networks import Layout, Modules, q_values, value_and_gradient
 from headrace.engines.reference.targets import follow, init_target, read_target
 from headrace.engines.reference.transition import Transition, found
@@ -180,13 +181,18 @@ def _(rule: Dqn, layout: Layout, params: Modules, state: DqnState, t: Transition
     """theta += alpha delta grad Q(s, a), with max Q(s') read from the target."""
     learnt, memory = recall(rule.memory, state.memory, t, draws["replay"])
     weights = value_modules(params)
-    q, gradient = found(learnt, "q", lambda: q_and_gradient(layout, weights, learnt))
+    q, raw = found(learnt, "q", lambda: q_and_gradient(layout, weights, learnt))
+    gradient, acts = guarded(rule.guard, raw)
     v = _bootstrap(rule, layout, weights, state, learnt)
     delta = td_error(q, learnt.reward, discount(rule.gamma, learnt), v)
     updates = scale(rule.lr * delta, gradient)
 
     def metrics() -> dict[str, jax.Array]:
-        return {**_metrics(delta, q, gradient, updates), "overshoot": overshoot(rule, 0, gradient)}
+        return {
+            **_metrics(delta, q, raw, updates),
+            "overshoot": overshoot(rule, 0, gradient),
+            "guarded": jnp.float32(acts),
+        }
 
     return TdStep(updates, state._replace(memory=memory), gradient, metrics)
 
@@ -232,13 +238,16 @@ def _(rule: Qrc, params: Modules, transition: Transition) -> QrcState:
 def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition, draws: Any) -> TdStep:
     """w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi)."""
     weights, h_weights = value_modules(params), value_modules(params, "h_")
-    q, q_gradient = found(t, "q", lambda: q_and_gradient(layout, weights, t))
-    h, h_gradient = found(t, "h", lambda: q_and_gradient(layout, h_weights, t))
+    q, q_raw = found(t, "q", lambda: q_and_gradient(layout, weights, t))
+    h, h_raw = found(t, "h", lambda: q_and_gradient(layout, h_weights, t))
 
     def v_of(w: Modules) -> jax.Array:
         return best_next(layout, read_target(rule.target, state.target, w), t)
 
-    v, v_gradient = found(t, "v", lambda: value_and_gradient(layout.network, v_of, weights, 1))
+    v, v_raw = found(t, "v", lambda: value_and_gradient(layout.network, v_of, weights, 1))
+    q_gradient, q_acts = guarded(rule.guard, q_raw)
+    h_gradient, h_acts = guarded(rule.guard, h_raw)
+    v_gradient, v_acts = guarded(rule.guard, v_raw)
     gamma = discount(rule.gamma, t)
     delta = td_error(q, t.reward, gamma, v)
     delta_gradient = jax.tree.map(lambda gv, gq: gamma * gv - gq, v_gradient, q_gradient)
@@ -257,8 +266,9 @@ def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition
 
     def metrics() -> dict[str, jax.Array]:
         return {
-            **_metrics(delta, q, q_gradient, updates),
+            **_metrics(delta, q, q_raw, updates),
             "overshoot": overshoot(rule, rule.lamda, q_gradient),
+            "guarded": jnp.float32(q_acts | h_acts | v_acts),
             "h": h,
             "h_update_norm": norm2(h_updates),
         }
