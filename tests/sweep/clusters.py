@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.sweep.support import holding
+
 KEY = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -31,8 +33,9 @@ class Cluster:
         """Starts a node; three times over, because Ray gives up after 30 seconds, which a busy machine may exceed."""
         ray = Path(sys.executable).with_name("ray")
         command = [str(ray), "start", "--node-ip-address=127.0.0.1", "--disable-usage-stats", *words]
+        environment = {**os.environ, **KEY, **holding()}
         for _ in range(3):
-            done = subprocess.run(command, env={**os.environ, **KEY}, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
             if done.returncode == 0:
                 return
             if "--head" in words:

@@ -17,6 +17,7 @@ from headrace.sweep.plan import grid
 
 TINY = "network=Conv((4,),((3,3),),((2,2),),16)"
 PATIENCE = 240.0  # seconds; a busy machine may be slow
+HELD = Path(__file__).parent / "held"
 
 
 def tiny(variants: str, envs: str, seeds: str, steps: int, *settings: str, engine: str = "reference") -> list[Run]:
@@ -61,6 +62,18 @@ def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str] | No
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
+
+
+def holding() -> dict[str, str]:
+    """The environment of processes whose runs can be held."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(HELD), os.environ.get("PYTHONPATH")]))}
+
+
+def held(out: Path, step: int, only: str = "") -> Path:
+    """Runs below this folder, or only one, wait once saved at that step or later, until the file is removed."""
+    hold = out.parent / "hold"
+    (out.parent / "hold.new").write_text(f"{step} {only}")
+    return (out.parent / "hold.new").replace(hold)
 
 
 def newest(folder: Path) -> int:

@@ -19,7 +19,19 @@ from headrace.sweep import ray_bridge, rays
 from headrace.sweep.executor import Options
 from tests.small_runs import Command
 from tests.sweep.clusters import KEY, Cluster, free_port, ray_cluster
-from tests.sweep.support import alive, finished, kill, newest, results, run_names, tiny, tiny_words, wait_until
+from tests.sweep.support import (
+    alive,
+    finished,
+    held,
+    holding,
+    kill,
+    newest,
+    results,
+    run_names,
+    tiny,
+    tiny_words,
+    wait_until,
+)
 
 GRID = ("strq", "minatar/breakout", "0:3", 5000)
 RUNS = tiny(*GRID)
@@ -43,7 +55,7 @@ def cluster() -> Iterator[Cluster]:
 
 def started(command: Command, out: Path, *more: str) -> subprocess.Popen[str]:
     keyed = Command(Path(command.environment["JAX_COMPILATION_CACHE_DIR"]))
-    keyed.environment |= KEY
+    keyed.environment |= {**KEY, **holding()}
     return keyed.start(*tiny_words(*GRID, out, *HOW, "--on", "ray", *more))
 
 
@@ -73,13 +85,17 @@ def holder(folder: Path) -> int:
 def test_a_worker_that_is_killed_has_its_run_resumed_and_ctrl_c_saves(
     command: Command, cluster: Cluster, undisturbed: Path, tmp_path: Path
 ) -> None:
-    process = started(command, tmp_path, "--address", cluster.address)
-    wait_until(lambda: bool(underway(tmp_path, 600)), process)
-    victim = underway(tmp_path, 600)[0]
+    out = tmp_path / "runs"
+    hold = held(out, 600)  # or the run could be done before its process is dead
+    process = started(command, out, "--address", cluster.address)
+    wait_until(lambda: bool(underway(out, 600)), process)
+    victim = underway(out, 600)[0]
     killed, reached = holder(victim), newest(victim)
     kill(killed)
+    held(out, reached + 200, victim.name)  # the others go on: one of them may have got its core
     wait_until(lambda: holder(victim) not in (0, killed) and newest(victim) > reached, process)
     process.send_signal(signal.SIGINT)
+    hold.unlink()
     code, _, err = ended(process)
     said = [line.removeprefix("headrace: ") for line in err.splitlines()]
     assert code == 130, err
@@ -87,12 +103,12 @@ def test_a_worker_that_is_killed_has_its_run_resumed_and_ctrl_c_saves(
     assert any(re.search(r"goes on elsewhere from step \d[\d,]*: its process died$", line) for line in said), said
     assert said.count("saving; the same command continues") == 1
     assert all(line.startswith("headrace: ") for line in err.splitlines())  # nothing of Ray's own
-    assert {RunFolder.read(tmp_path / name).status for name in run_names(tmp_path)} <= {"finished", "interrupted"}
+    assert {RunFolder.read(out / name).status for name in run_names(out)} <= {"finished", "interrupted"}
 
-    code, out, err = ended(started(command, tmp_path, "--address", cluster.address))
+    code, told, err = ended(started(command, out, "--address", cluster.address))
     assert code == 0, err
-    assert "3/3 done" in out
-    assert_undisturbed(tmp_path, undisturbed)
+    assert "3/3 done" in told
+    assert_undisturbed(out, undisturbed)
 
 
 def test_an_address_that_does_not_answer_is_said_soon(command: Command, tmp_path: Path) -> None:
@@ -173,23 +189,25 @@ def test_a_machine_that_accepts_and_is_silent_is_given_up(command: Command, tmp_
 def test_a_sweep_whose_head_is_killed_ends_and_continues_on_the_next(
     command: Command, undisturbed: Path, tmp_path: Path
 ) -> None:
-    port = free_port()
+    port, out = free_port(), tmp_path / "runs"
+    hold = held(out, 600)  # or it could be done before its head is dead
     with ray_cluster(port=port) as cluster:
-        process = started(command, tmp_path, "--address", cluster.address)
-        wait_until(lambda: bool(underway(tmp_path, 600)), process)
+        process = started(command, out, "--address", cluster.address)
+        wait_until(lambda: bool(underway(out, 600)), process)
         cluster.kill_head()
         code, _, err = ended(process)
     assert code == 1
     assert "headrace: the Ray cluster was lost; its runs continue from their checkpoints" in err
     assert err.splitlines()[-1].startswith(f"headrace: no Ray cluster answers at 127.0.0.1:{port}: ")
-    assert any(not finished(tmp_path / run.name) for run in RUNS)
+    assert any(not finished(out / run.name) for run in RUNS)
 
+    hold.unlink()
     with ray_cluster(port=port) as cluster:
-        code, out, err = ended(started(command, tmp_path, "--address", cluster.address))
+        code, said, err = ended(started(command, out, "--address", cluster.address))
     assert code == 0, err
-    assert "3/3 done" in out
+    assert "3/3 done" in said
     assert "continuing from step" in err
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(out, undisturbed)
 
 
 @pytest.mark.long
