@@ -29,6 +29,11 @@ def within(default: float, low: float = -math.inf, high: float = math.inf) -> An
     return field(default=default, metadata={"low": low, "high": high})
 
 
+def since(default: Part, before: Part) -> Any:
+    """A part that was not always there: what was written before it came stands for `before`."""
+    return field(default=default, metadata={"before": before})
+
+
 @dataclass(frozen=True)
 class Part:
     """Base of all parts. A number is made the type that its field declares, and is checked, when the part is built."""
@@ -105,7 +110,8 @@ def from_json(data: Mapping[str, Any]) -> Any:
     """The part that `to_json` wrote. A field that it did not write yet has the value that it had then."""
     fields = {k: from_json(v) if isinstance(v, Mapping) else v for k, v in data.items() if k != "part"}
     name = str(data.get("part"))
-    before = {f.name: f.metadata["before"]() for f in dataclasses.fields(KINDS[name]) if "before" in f.metadata} if name in KINDS else {}
+    known = dataclasses.fields(KINDS[name]) if name in KINDS else ()
+    before = {f.name: f.metadata["before"] for f in known if "before" in f.metadata}
     return build(name, (), {**before, **fields})
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headrace.agents.guard import Clip, Unguarded
 from headrace.agents.td import Copy, Online, Polyak
 from headrace.errors import BadSetting
-from headrace.part import Part, shape, within
+from headrace.part import Part, shape, since, within
 
 __all__ = [
     "Always", "AsIs", "Auxiliary", "Clip", "Clipped", "Copy", "Curl", "Episode", "Every", "Greedy", "MeanOverHorizon",
@@ -155,4 +155,4 @@ class Auxiliary(Part):
     lr: float = within(1e-4, low=0.0)
     gate: Always | Every | Greedy = Always()
     filter: Unfiltered | Orth = Unfiltered()
-    guard: Clip | Unguarded = Clip()  # on the loss's gradient, before the filter
+    guard: Clip | Unguarded = since(Clip(), Unguarded())  # of the loss's gradient, before the filter

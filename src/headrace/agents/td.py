@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.agents.guard import Clip, Unguarded
-from headrace.part import Part, shape, within
+from headrace.part import Part, shape, since, within
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Dqn(Part):
     gamma: float = within(0.99, 0.0, 1.0)
     target: Online | Copy | Polyak = Copy()
     memory: Latest | Replay = Latest()
-    guard: Clip | Unguarded = Clip()  # on the gradient of Q(s, a)
+    guard: Clip | Unguarded = since(Clip(), Unguarded())  # of the gradient of Q(s, a)
 
 
 @dataclass(frozen=True)
@@ -71,4 +71,4 @@ class Qrc(Part):
     h_lr_scale: float = within(0.1, low=0.0)  # learning rate of h, as a fraction of lr
     regularizer: float = within(1.0, low=0.0)  # beta: decay of h's parameters
     target: Online | Copy | Polyak = Online()
-    guard: Clip | Unguarded = Clip()  # on the gradients of Q(s, a), max Q(s', .) and h(s, a), each
+    guard: Clip | Unguarded = since(Clip(), Unguarded())  # of each gradient: of Q(s, a), max Q(s', .) and h(s, a)

@@ -17,11 +17,10 @@ from headrace.agents.aux import (
     ShiftAndIntensity,
     Spr,
 )
-from headrace.agents.guard import Unguarded
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, SharedFlipped
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
-from headrace.part import differences, tweak
+from headrace.part import differences, has, tweak
 
 SPR = Auxiliary(Spr(), weight=2.0)
 ORTH = replace(SPR, filter=Orth())
@@ -43,9 +42,16 @@ _BEST = VARIANTS["qrc+spr+orth"]
 _STRQ2 = VARIANTS["strq+spr+orth2"]
 _RELEASED = Spr(reduce=MeanOverHorizon(), window=ReleasedRing(), augment=Clipped(ShiftAndIntensity()))
 
+
+
+def unguarded(agent: Agent) -> Agent:
+    """The agent as it was published: no bound on its gradients."""
+    guards = [path for path in ("td.guard", "aux.guard") if has(agent, path)]
+    return tweak(agent, *(f"{path}=Unguarded" for path in guards))
+
+
 ABLATIONS: dict[str, Agent] = {
-    "dqn+unguarded": Agent(Dqn(guard=Unguarded())),
-    "qrc+unguarded": Agent(Qrc(guard=Unguarded())),
+    **{f"{name}+unguarded": unguarded(agent) for name, agent in VARIANTS.items() if unguarded(agent) != agent},
     "dqn+replay5": Agent(Dqn(memory=Replay(5))),
     "dqn+polyak": Agent(Dqn(target=Polyak(0.995))),
     "qrc+target": Agent(Qrc(target=Copy(1000))),

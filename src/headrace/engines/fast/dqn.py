@@ -13,7 +13,7 @@ from headrace.engines.fast.td import Td
 
 
 class DqnTd(Td):
-    metrics = (*Td.metrics, "overshoot")
+    metrics = (*Td.metrics, "overshoot", "guarded")
 
     def __init__(self, frame: Frame, rule: Dqn, draws: int, rows: Rows) -> None:
         super().__init__(frame, rule, draws, rows)
@@ -24,7 +24,7 @@ class DqnTd(Td):
 
     def account(self, program: Program, values: dict[str, int]) -> None:
         super().account(program, values)
-        self._overshoot(program, self.factor, values)
+        self._account_of_bounds(program, self.factor, values)
 
 
 class ReplayTd(DqnTd):
@@ -39,6 +39,7 @@ class ReplayTd(DqnTd):
         self.count = size
         self.learning = ValuePass(frame.encoder, frame.sizes, memory, self.recalled)
         self.gradient = self._gradient()
+        self.guard = self._guard(self.learning, self.gradient)
         self.stored, self.stored_flags = memory.room(size * self.width), memory.whole(*[0] * (size * FLAGS))
         self.inserted, self.draw = memory.whole(0), draws + 2
         self.flags = memory.whole(*[0] * FLAGS)

@@ -29,7 +29,7 @@ KNOWN = {
     agents.Separate, agents.SumOverHorizon, agents.MeanOverHorizon, agents.AsIs, agents.ShiftAndIntensity,
     agents.Clipped, agents.Always, agents.Every, agents.Greedy, agents.Unfiltered, agents.Orth, agents.Raw,
     agents.Projected, agents.RawCurrent, agents.Sum, agents.Mix, agents.SharedFlipped, agents.AuxOrthogonalToTd,
-    agents.Present, agents.Average, agents.PcGrad,
+    agents.Present, agents.Average, agents.PcGrad, agents.Clip, agents.Unguarded,
 }  # fmt: skip
 
 

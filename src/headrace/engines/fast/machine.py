@@ -44,7 +44,9 @@ from headrace.engines.fast.kernels.flat import (
     decay,
     follow_alone,
     follow_trace,
+    guard,
     products,
+    shorten,
     squared_norm,
     trace_size,
     update,
@@ -142,6 +144,8 @@ INSTRUCTIONS = (
     follow_trace,
     follow_alone,
     squared_norm,
+    guard,
+    shorten,
     products,
     update,
     decay,
@@ -214,6 +218,8 @@ INSTRUCTIONS = (
     FOLLOW_TRACE,
     FOLLOW_ALONE,
     SQUARED_NORM,
+    GUARD,
+    SHORTEN,
     PRODUCTS,
     UPDATE,
     DECAY,
@@ -373,6 +379,10 @@ def carry_out(rows, f, s, n, checked):
             follow_alone(f, s, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
         elif code == SQUARED_NORM:
             squared_norm(f, s, a[1], a[2], a[3])
+        elif code == GUARD:
+            guard(f, s, a[1], a[2], a[3], a[4], a[5])
+        elif code == SHORTEN:
+            shorten(f, a[1], a[2], a[3])
         elif code == PRODUCTS:
             products(f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
         elif code == UPDATE:

@@ -18,7 +18,7 @@ from headrace.engines.fast.updates import at, learns_from_td_alone
 
 
 class QrcTd(Td):
-    metrics = (*Td.metrics, "overshoot", "h", "h_update_norm")
+    metrics = (*Td.metrics, "overshoot", "guarded", "h", "h_update_norm")
 
     def __init__(self, frame: Frame, rule: Qrc, draws: int, rows: Rows) -> None:
         super().__init__(frame, rule, draws, rows)
@@ -30,6 +30,8 @@ class QrcTd(Td):
             frame.scratch("h_encoder"), frame.scratch("h_head"), memory.row(frame.sizes.latent), self.h.d
         )
         self.v_gradient = Gradient(frame.scratch("encoder"), frame.scratch("head"), self.next.x, self.next.d)
+        self.h_guard = self._guard(self.h, self.h_gradient)
+        self.v_guard = self._guard(self.next, self.v_gradient)
         self.traces = {name: frame.block(name, f"td/q_grad_trace/{name}") for name in VALUE_MODULES}
         self.h_traces = {name: frame.block("h_" + name, f"td/h_grad_trace/{name}") for name in VALUE_MODULES}
         self.h_trace = memory.real(0.0)
@@ -54,6 +56,7 @@ class QrcTd(Td):
         self._select(program, self.h, self.h_weights, self.h_gradient, self.frame.action)
         self.h_layer.back(program, self.h)
         self.h.back_to_image(program, self.h_weights, self.h_gradient.encoder)
+        self.h_guard.measure_and_bound(program)
 
     def _choose_terms(self, program: Program) -> None:
         program.emit(
@@ -69,6 +72,7 @@ class QrcTd(Td):
     def back_to_next_image(self, program: Program) -> None:
         if self.differentiates_bootstrap:
             self.next.back_to_image(program, self.weights, self.v_gradient.encoder)
+            self.v_guard.measure_and_bound(program)
 
     def value_gradient(self) -> Gradient | None:
         return self.v_gradient if self.differentiates_bootstrap else None
@@ -116,6 +120,6 @@ class QrcTd(Td):
 
     def account(self, program: Program, values: dict[str, int]) -> None:
         super().account(program, values)
-        self._overshoot(program, self.factor, values)
+        self._account_of_bounds(program, self.factor, values)
         program.emit(copy, source=self.h.value, out=values["h"], size=1)
         program.emit(root, square=self.h_square, out=values["h_update_norm"])

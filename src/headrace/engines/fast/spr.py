@@ -10,6 +10,7 @@ from headrace.agents import AsIs, Auxiliary, Clipped, Every, Greedy, MeanOverHor
 from headrace.agents.aux import ShiftAndIntensity
 from headrace.engines.fast.dynamics import dynamics_of
 from headrace.engines.fast.frame import Entry, Frame
+from headrace.engines.fast.guards import Guard, Products
 from headrace.engines.fast.kernels.accounts import copy, cosine_loss, zero
 from headrace.engines.fast.kernels.layers import dense, dense_back
 from headrace.engines.fast.kernels.windows import ALWAYS, EPISODE, EVERY, GREEDY, RING, augment, look, push
@@ -78,7 +79,7 @@ class Window:
 class SprPlan:
     """`rows` has room for s', the K guesses and the K truths."""
 
-    metrics = ("aux_loss", "aux_update_norm", "cosine_before_orth", "cosine_before_orth2")
+    metrics = ("aux_loss", "aux_update_norm", "aux_guarded", "cosine_before_orth", "cosine_before_orth2")
 
     def __init__(self, frame: Frame, aux: Auxiliary, draws: int, rows: Rows) -> None:
         assert isinstance(aux.objective, Spr)
@@ -101,6 +102,12 @@ class SprPlan:
         self._guess = memory.room(self.horizon * sizes.hidden)
         mean = isinstance(objective.reduce, MeanOverHorizon)
         self._weight, self.loss = memory.real(1 / self.horizon if mean else 1.0), memory.real(0.0)
+        self.acted = memory.sum()
+        outer = (
+            Products(self.guesses.x, self.guesses.d, sizes.latent + 1, sizes.hidden, self.horizon),
+            Products(self.predictor_x, self.predictor_d, sizes.hidden + 1, sizes.hidden, self.horizon),
+        )
+        self._guard = Guard(aux.guard, memory, self.acted, (self.encoder_gradient, self.dynamics_gradient), outer)
         self._draws = draws
         self._place_views(objective.augment)
 
@@ -182,3 +189,4 @@ class SprPlan:
             self.dynamics.backward(program, weights, k, row.x, row.dx, before)
         self.dynamics.gradient(program, self.dynamics_gradient, self.window.seen_actions)
         frame.encoder.backward(program, frame.params["encoder"], self.trail, self.first_slopes, self.encoder_gradient)
+        self._guard.measure_and_bound(program)

@@ -356,6 +356,7 @@ class StreamPlan:
         if self.aux:
             program.emit(copy, source=self.aux.loss, out=values["aux_loss"], size=1)
             program.emit(root, square=self._aux_square, out=values["aux_update_norm"])
+            program.emit(root, square=self.aux.acted, out=values["aux_guarded"])
             program.emit(copy, source=self.rule.cosines, out=values["cosine_before_orth"], size=2)
         program.emit(
             count_step, reward=self.raw_reward, last=frame.last, episode_return=self.episode_return,

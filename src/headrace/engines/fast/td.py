@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.agents import Dqn, Qrc, StreamQ
+from headrace.agents import Clip, Dqn, Qrc, StreamQ, Unguarded
 from headrace.engines.fast.factored import FactoredLayer
 from headrace.engines.fast.frame import Frame
+from headrace.engines.fast.guards import Guard, Products
 from headrace.engines.fast.kernels.accounts import copy, overshoot, root, size_of
-from headrace.engines.fast.kernels.flat import squared_norm
-from headrace.engines.fast.kernels.outers import outer_squared_norm
 from headrace.engines.fast.kernels.rules import (
     cut_trace,
     select,
@@ -58,10 +57,12 @@ class Td:
         self.learning = self.acting
         self.next = ValuePass(frame.encoder, frame.sizes, memory, self._successor(), rows)
         self.gradient = self._gradient()
+        self.acted = memory.sum()
+        self.guard = self._guard(self.learning, self.gradient)
         self.traces: dict[str, Block] = {}
         self.lr, self.delta, self.discount = memory.real(rule.lr), memory.real(0.0), memory.real(0.0)
         self.keep, self.terms = memory.real(0.0), memory.real(0.0, 0.0, 0.0)
-        self.td_square, self.gradient_square = memory.sum(), memory.sum()
+        self.td_square = memory.sum()
         self.cut = memory.whole(0)
 
     def _successor(self) -> int:
@@ -73,6 +74,12 @@ class Td:
         frame = self.frame
         x = frame.memory.row(frame.sizes.latent)
         return Gradient(frame.scratch(prefix + "encoder"), frame.scratch(prefix + "head"), x, self.learning.d)
+
+    def _guard(self, value: ValuePass, gradient: Gradient) -> Guard:
+        rule: Clip | Unguarded = Unguarded() if isinstance(self.rule, StreamQ) else self.rule.guard
+        sizes = self.frame.sizes
+        outer = Products(value.x, value.d, sizes.latent + 1, sizes.hidden)
+        return Guard(rule, self.memory, self.acted, (gradient.encoder, gradient.head), (outer,))
 
     # before the environment's answer
 
@@ -94,7 +101,8 @@ class Td:
     def end_gradient(self, program: Program) -> None:
         """Through the encoder, and what is to be known of the whole gradient."""
         self.learning.back_to_image(program, self.weights, self.gradient.encoder)
-        self._measure(program)
+        self.guard.measure(program)
+        self.guard.bound(program)
 
     def _select(
         self, program: Program, value: ValuePass, weights: ValueWeights, gradient: Gradient, action: int
@@ -103,15 +111,6 @@ class Td:
             select, values=value.q, actions=value.n_actions, action=action, value=value.value, slopes=value.slopes
         )
         value.back_to_projection(program, weights, gradient.head)
-
-    def _measure(self, program: Program) -> None:
-        sizes = self.frame.sizes
-        for block in (self.gradient.encoder, self.gradient.head):
-            program.emit(squared_norm, a=block.offset, size=block.size, out=self.gradient_square)
-        program.emit(
-            outer_squared_norm, x=self.learning.x, d=self.learning.d, count=1, inputs=sizes.latent + 1,
-            outputs=sizes.hidden, out=self.gradient_square,
-        )  # fmt: skip
 
     # after it
 
@@ -206,9 +205,10 @@ class Td:
     def account(self, program: Program, values: dict[str, int]) -> None:
         """The rule's metrics of this step."""
         program.emit(size_of, a=self.delta, out=values["td_error"])
-        program.emit(root, square=self.gradient_square, out=values["q_gradient_norm"])
+        program.emit(root, square=self.guard.square, out=values["q_gradient_norm"])
         program.emit(root, square=self.td_square, out=values["td_update_norm"])
         program.emit(copy, source=self.learning.value, out=values["q"], size=1)
 
-    def _overshoot(self, program: Program, factor: int, values: dict[str, int]) -> None:
-        program.emit(overshoot, square=self.gradient_square, factor=factor, out=values["overshoot"])
+    def _account_of_bounds(self, program: Program, factor: int, values: dict[str, int]) -> None:
+        program.emit(overshoot, square=self.guard.kept, factor=factor, out=values["overshoot"])
+        program.emit(root, square=self.acted, out=values["guarded"])

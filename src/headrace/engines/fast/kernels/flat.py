@@ -103,6 +103,26 @@ def squared_norm(f, s, a, size, out):
 
 
 @ordered
+def guard(f, s, square, longest, kept, acted, factor):
+    """The factor that makes a gradient at most `longest` long; `kept` is then its squared norm. Notes in `acted` if < 1."""
+    length, most = np.sqrt(np.float32(s[square])), f[longest]
+    acts = length > most
+    f[factor] = most / length if acts else ONE
+    s[kept] = np.float64(most) ** 2 if acts else s[square]
+    if acts:
+        s[acted] = 1.0
+
+
+@ordered
+def shorten(f, a, size, factor):
+    """a <- factor a."""
+    if f[factor] != ONE:
+        stretch = part(f, a, size)
+        for j in range(size):
+            stretch[j] *= f[factor]
+
+
+@ordered
 def products(f, s, n, gram, active, mask, mask_at_rest, size, u, g, c, e, m, z):
     """The inner products of the pairs of directions that the mask asks for; all of a stretch while it is near."""
     wanted = mask if n[active] != 0 else mask_at_rest
