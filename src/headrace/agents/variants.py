@@ -43,7 +43,6 @@ _STRQ2 = VARIANTS["strq+spr+orth2"]
 _RELEASED = Spr(reduce=MeanOverHorizon(), window=ReleasedRing(), augment=Clipped(ShiftAndIntensity()))
 
 
-
 def unguarded(agent: Agent) -> Agent:
     """The agent as it was published: no bound on its gradients."""
     guards = [path for path in ("td.guard", "aux.guard") if has(agent, path)]

@@ -1,0 +1,73 @@
+"""The guard is the reference engine's wherever it acts: on every stream's gradient, alone and together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headrace.agents import BySuite, agent_named, tweak
+from tests.engines.fast.parity import compare_steps
+from tests.engines.fast.support import IMAGE, SMALL, SUITES, VECTOR, engines, experience, on, spec_of
+
+SHORT = "Clip(0.5)"  # shorter than nearly every gradient
+VALUES = ("dqn", "dqn+replay5", "qrc", "qrc+target")
+BESIDE = ("dqn+spr", "strq+spr+orth2", "qrc+spr+orth", "qrc+spr+separate")
+
+
+def shortened(name, *streams):
+    return tweak(agent_named(name), *(f"{stream}.guard={SHORT}" for stream in streams))
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_gradients_of_values(name):
+    compare_steps(on(shortened(name, "td"), BySuite()), spec_of(SUITES["vector"]), 30)
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_gradients_of_the_auxiliary(name):
+    compare_steps(on(shortened(name, "aux"), BySuite()), spec_of(SUITES["vector"]), 30)
+
+
+def test_all_gradients_on_minatar():
+    compare_steps(on(shortened("qrc+spr+orth", "td", "aux"), BySuite()), spec_of(SUITES["minatar"]), 12)
+
+
+def tallies(agent, shape, steps):
+    """What each engine has counted after the same experience: the reference engine, the fast engine."""
+    pair = engines(agent, spec_of(shape))
+    first, answers = experience(shape, steps)
+    for engine in pair:
+        engine.begin(first)
+        for answer in answers:
+            engine.learn(answer)
+    return [{name: a for name, a in engine.save().items() if name.startswith("stream/tally/")} for engine in pair]
+
+
+def test_how_often_it_acted_is_told():
+    reference, fast = tallies(on(shortened("qrc+spr", "td", "aux"), VECTOR), SMALL[VECTOR], 20)
+    for name in ("sums/guarded", "aux_sums/aux_guarded"):
+        counted = [tally[f"stream/tally/{name}"] for tally in (reference, fast)]
+        assert counted[0] == counted[1] > 0
+
+
+def moved(engine, answers):
+    """How far each answer moves the parameters, as a share of their norm."""
+    shares = []
+    for answer in answers:
+        before, _ = engine.save(), engine.learn(answer)
+        names = [name for name in before if name.startswith("stream/agent/params/")]
+        after = engine.save()
+        distance = sum(np.square(after[name] - before[name], dtype=np.float64).sum() for name in names)
+        shares.append(np.sqrt(distance / sum(np.square(before[name], dtype=np.float64).sum() for name in names)))
+    return shares
+
+
+@pytest.mark.parametrize("guard", ["Clip", "Unguarded"])
+def test_the_first_step_on_a_screen(guard):
+    """Its observation is exactly zero, and four LayerNorms without variance follow one another."""
+    agent, shape = tweak(agent_named("qrc"), f"td.guard={guard}"), SUITES["octax"]
+    first, answers = experience(shape, 3)
+    for engine in engines(agent, spec_of(shape)):
+        engine.begin(first)
+        shares = moved(engine, answers)
+        assert max(shares) < 0.02 if guard == "Clip" else shares[0] > 1
