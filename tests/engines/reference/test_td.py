@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Copy, Dqn, Latest, Mlp, Online, Polyak, Qrc, Replay, StreamQ
+from headrace.agents import Clip, Copy, Dqn, Latest, Mlp, Online, Polyak, Qrc, Replay, StreamQ, Unguarded
 from headrace.engines.reference import td
 from headrace.engines.reference.networks import Layout
 from tests.engines.reference.support import compiled, transition
@@ -298,3 +298,34 @@ def test_a_greedy_step_inside_an_episode_keeps_the_trace():
 def test_overshoot_is_the_step_times_the_squared_gradient_over_what_a_trace_forgets():
     assert float(Stream(QRC, h=H).take(FIRST).made.metrics()["overshoot"]) == pytest.approx(0.1 * 1 / 0.75)
     assert float(Stream(Dqn(lr=0.1)).take(FIRST).made.metrics()["overshoot"]) == pytest.approx(0.1)
+
+
+# the guard ------------------------------------------------------------------------------------------------------------
+
+FAR = transition([4.0, 0.0], 1, 1.0, WEST)  # q = 8, with a gradient of 4; max Q(s') = 5, with one of 1
+
+
+def test_dqn_learns_from_a_gradient_of_the_longest_norm_at_most():
+    assert Stream(Dqn(lr=0.1, gamma=0.5, guard=Clip(2.0))).take(FAR).head() == approx([[1, 2 - 0.1 * 4.5 * 2], [3, 5]])
+    assert Stream(Dqn(lr=0.1, gamma=0.5, guard=Unguarded())).take(FAR).head() == approx([[1, 0.2], [3, 5]])
+
+
+def test_each_gradient_of_qrc_has_its_own_guard():
+    stream = Stream(Qrc(lr=0.1, gamma=0.5, lamda=0.5, guard=Clip(2.0)), h=H).take(FAR)
+    # delta = 1 + 5/2 - 8 = -4.5, h = 4: g_q and g_h are 2 at (east, 1); g_d = west,1 / 2 - 2 east,1; z_h = 4.
+    # (east, 1): -4.5 * 2 - 4 * 2 + 4 * 2 = -9;  (west, 1): -4 / 2 = -2.
+    assert stream.head() == approx([[1, 2 - 0.9], [3, 5 - 0.2]])
+    # 0.01 (-4.5 * 2 - 4 * 2 - 1) at (east, 1).
+    assert stream.head("h_head") == approx([[0.495, 1 - 0.18], [-0.99, 1.98]])
+    near = Stream(Qrc(lr=0.1, gamma=0.5, lamda=0.5, guard=Clip(0.5)), h=H).take(FIRST)
+    # delta = 1.5, h = 1: g_q = 1/2 east,1; g_d = west,1 / 4 - east,1 / 2: (0.75 - 0.5 + 0.5, -0.25).
+    assert near.head() == approx([[1, 2.075], [3, 4.975]])
+
+
+@pytest.mark.parametrize(("norm", "acted"), [(4.0, 0), (3.999, 1)])
+def test_what_the_guard_did_is_told_and_a_gradient_that_is_short_enough_is_left_alone(norm, acted):
+    stream = Stream(Dqn(lr=0.1, gamma=0.5, guard=Clip(norm))).take(FAR)
+    told = stream.made.metrics()
+    assert told["guarded"] == acted
+    assert told["q_gradient_norm"] == 4.0
+    assert told["overshoot"] == pytest.approx(0.1 * norm**2)

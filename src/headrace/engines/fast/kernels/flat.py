@@ -104,7 +104,7 @@ def squared_norm(f, s, a, size, out):
 
 @ordered
 def guard(f, s, square, longest, kept, acted, factor):
-    """The factor that makes a gradient at most `longest` long; `kept` is then its squared norm. Notes in `acted` if < 1."""
+    """The factor that makes a gradient at most `longest` long; `kept` is the squared norm that it then has."""
     length, most = np.sqrt(np.float32(s[square])), f[longest]
     acts = length > most
     f[factor] = most / length if acts else ONE
