@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace import safetensors_io
+from headrace import packs, safetensors_io
 from headrace.checkpoints import NAME, path_of
 from headrace.errors import CheckpointDamaged
 
@@ -71,8 +71,9 @@ def decode(data: bytes) -> Snapshot:
 
 
 def listed(run: Path) -> list[Path]:
-    """The snapshots of a run, the earliest first."""
-    found = [(int(match[1]), path) for path in (run / FOLDER).glob("step-*") if (match := NAME.fullmatch(path.name))]
+    """The snapshots of a run, the earliest first; `packs.read` reads those of packed runs too."""
+    files = [*(run / FOLDER).glob("step-*"), *(run / name for name in packs.listed(run) if name.startswith(FOLDER))]
+    found = [(int(match[1]), path) for path in files if (match := NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
 

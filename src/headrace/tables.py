@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace import packs
 from headrace.errors import HeadraceError
 from headrace.files import descriptor, storage_errors, write_all
 
@@ -117,13 +118,17 @@ def whole_lines(path: Path, length: int) -> int:
 
 
 def stored(path: Path) -> Path:
-    """The file that holds a table: its own, or the compressed one of a compact record."""
-    packed = path.with_name(path.name + PACKED)
-    return packed if not path.exists() and packed.exists() else path
+    """The file that holds a table: its own, the compressed one of a compact record, or the pack of its run."""
+    compressed = path.with_name(path.name + PACKED)
+    if path.exists() or compressed.exists():
+        return path if path.exists() else compressed
+    return packs.holder(path.parent) or path
 
 
 def content(path: Path) -> bytes:
     """What a table holds; nothing where there is no such table."""
+    if packs.holder(path.parent):
+        return packs.read(path.parent, path.name) if path.name in packs.listed(path.parent) else b""
     path = stored(path)
     if not path.exists():
         return b""

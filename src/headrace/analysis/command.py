@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headrace import packs
 from headrace.errors import BadSetting, HeadraceError
 
 ABOUT = "what a run's encoder has learnt: effective rank, silent units, probes and t-SNE over training"
@@ -37,7 +38,7 @@ def run(words: argparse.Namespace) -> int:
             failed += 1
             print(f"headrace: {path}: {error}", file=sys.stderr)
     if words.json:
-        shown = [{"run": str(path), **json.loads((path / NUMBERS).read_text())} for path, _ in results]
+        shown = [{"run": str(path), **json.loads(packs.read(path, NUMBERS))} for path, _ in results]
         print(json.dumps(shown, indent=2))
     else:
         print("\n\n".join(text(path, found) for path, found in results))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace import safetensors_io, snapshots
+from headrace import packs, safetensors_io, snapshots
 from headrace.analysis.encoder import Encoder, activate, layers_of
 from headrace.analysis.representation import Probe, Silence, centred, effective_rank, probes, silence, tsne
 from headrace.analysis.trajectory import LENGTH, SEED, Trajectory, trajectory
@@ -67,7 +67,7 @@ def saved_encoders(path: Path) -> tuple[list[Snapshot], list[str]]:
     notices = []
     for file in [*snapshots.listed(path), *(p for p in [path / COMPACT] if p.exists())]:
         try:
-            snapshot = snapshots.decode(file.read_bytes())
+            snapshot = snapshots.decode(packs.read(path, file.relative_to(path).as_posix()))
             found.setdefault(snapshot.step, snapshot)
         except CheckpointDamaged as error:
             notices.append(f"{file.name} passed over: {error}")
@@ -87,6 +87,8 @@ def analyse(
 ) -> Latents:
     """Analyses every saved encoder of a run and writes the result beside it."""
     path = Path(path)
+    if pack := packs.holder(path):
+        raise HeadraceError(f"{path} is in {pack}: `python experiments/pack.py --unpack {path} FOLDER` takes it out")
     run, encoders = _encoders(path, say)
     say(f"{length:,} steps of {run.env.label}, uniformly random policy")
     seen = trajectory(run.env, length, seed)
@@ -151,7 +153,7 @@ def _plain(found: Latents) -> dict[str, Any]:
 def read_latents(path: str | Path) -> Latents | None:
     """What `analyse` wrote for this run; None where it has not been analysed or cannot be read."""
     try:
-        facts = json.loads((Path(path) / NUMBERS).read_bytes())
+        facts = json.loads(packs.read(Path(path), NUMBERS))
         return _latents_of(facts) if facts.pop("format") == FORMAT else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -169,7 +171,7 @@ def _latents_of(facts: dict[str, Any]) -> Latents:
 def read_points(path: str | Path) -> dict[tuple[int, float], np.ndarray]:
     """The t-SNE coordinates of a run by step and perplexity; none where there are none."""
     try:
-        arrays, _ = safetensors_io.loads((Path(path) / POINTS).read_bytes())
+        arrays, _ = safetensors_io.loads(packs.read(Path(path), POINTS))
     except (OSError, CheckpointDamaged):
         return {}
     words = {name: name.split("/") for name in arrays if name.startswith("tsne/")}

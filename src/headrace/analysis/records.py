@@ -1,7 +1,7 @@
 """Runs as an analysis sees them: found below a folder, described by their manifest, tables read only when asked for.
 
-A run's own folder and a compact record of it (manifest.json and metrics.csv.gz) are read alike. What cannot be read is
-named in `Found.problems` and never raises.
+A run's own folder, a compact record of it (manifest.json and metrics.csv.gz) and a packed one (`headrace.packs`) are read
+alike. What cannot be read is named in `Found.problems` and never raises.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace import manifest
+from headrace import manifest, packs
 from headrace.agents import name_of
 from headrace.analysis.rows import last_rows, sampled_rows
 from headrace.claim import is_held
@@ -72,9 +72,9 @@ class Record:
 
         Columns that the run does not log are absent.
         """
-        path = stored(self.path / METRICS)
+        path = self.path / METRICS
         try:
-            facts = path.stat()
+            facts = stored(path).stat()
         except OSError:
             return {}
         return dict(_sampled(path, facts.st_mtime_ns, facts.st_size, ("step", *columns), points))
@@ -123,9 +123,28 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
             elif names & PARTS:
                 problems.append(Problem(path, f"it has no {manifest.FILE}: a run that was never begun, or half copied"))
             else:
-                foreign += sum((path / name).is_file() for name in names if not name.startswith("."))
+                others = (name for name in names - {packs.FILE} if not name.startswith("."))
+                foreign += sum((path / name).is_file() for name in others)
+            if packs.FILE in names:
+                for run, problem in _packed(path):
+                    records |= {run.path.resolve(): run} if run else {}
+                    problems += [problem] if problem else []
     found = sorted(records.values(), key=lambda r: (r.suite, r.steps, r.agent, r.env, r.seed, r.engine, r.name))
     return Found(found, problems, foreign)
+
+
+def _packed(folder: Path) -> Iterator[tuple[Record | None, Problem | None]]:
+    """Every run in a folder's pack that has no folder of its own, or why it cannot be read."""
+    try:
+        names = [name for name in packs.load(folder / packs.FILE) if not (folder / name).exists()]
+    except HeadraceError as error:
+        yield None, Problem(folder / packs.FILE, str(error).removeprefix(f"{folder / packs.FILE} "))
+        return
+    for path in (folder / name for name in names):
+        try:
+            yield read_record(path), None
+        except (HeadraceError, OSError) as error:
+            yield None, Problem(path, _without(path, error))
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:

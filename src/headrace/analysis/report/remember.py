@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from headrace import manifest
+from headrace import manifest, packs
 from headrace.analysis.records import Found, Problem, Record, find_runs, read_record
 from headrace.analysis.report.once import ReadOnce, read_once
 from headrace.claim import is_held
@@ -72,13 +72,19 @@ class Shelf:
     def _state(self, record: Record) -> Stamp:
         """Changes when the run's files do, and when the process that wrote it dies, which changes no file."""
         held = record.manifest.get("status") == "running" and is_held(record.path)
-        return *(_stamp(record.path / name) for name in FILES), held
+        return *map(_stamp, _files(record.path)), held
 
     def _outward(self, run: Path) -> str:
         """In words, the first of a run's files that is a link to somewhere else; empty where there is none."""
-        links = [run / name for name in FILES if (run / name).is_symlink()]
+        links = [path for path in _files(run) if path.is_symlink()]
         leaving = [path.name for path in links if not path.resolve().is_relative_to(self.root.resolve())]
         return f"{leaving[0]} is a link that leads out of {self.root}" if leaving else ""
+
+
+def _files(run: Path) -> list[Path]:
+    """What a run is read from."""
+    pack = packs.holder(run)
+    return [pack] if pack else [run / name for name in FILES]
 
 
 def _stamp(path: Path) -> Stamp:
