@@ -66,6 +66,11 @@ def _safe(name: str, depth: int) -> str:
     return name
 
 
+def runs(pack: Path) -> list[Path]:
+    """The paths of the runs in a pack that have no folder of their own."""
+    return [run for name in load(pack) if not (run := pack.parent / name).exists()]
+
+
 def holder(run: Path) -> Path | None:
     """The pack that a run is in; None where the run has its own folder or is in no pack."""
     pack = run.parent / FILE
@@ -103,7 +108,9 @@ def _bytes(content: Any) -> bytes:
 
 
 def unpack(run: Path, out: Path) -> None:
-    """Writes a packed run's files into a folder."""
+    """Writes a packed run's files into a folder, made if absent."""
+    if not holder(run):
+        raise HeadraceError(f"{run} is in no pack")
     for name in listed(run):
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(read(run, name))

@@ -78,7 +78,7 @@ def _one(path: Path, words: argparse.Namespace, perplexities: tuple[float, ...])
     wanted = (length, policy_words(seed))
     if before and (before.observations, before.policy) == wanted and set(perplexities) <= set(before.perplexities):
         encoders, _ = saved_encoders(path)
-        if [e.step for e in encoders] == [s.step for s in before.steps]:
+        if packs.holder(path) or [e.step for e in encoders] == [s.step for s in before.steps]:
             return before
     say = (lambda said: None) if words.quiet else (lambda said: print(f"{path.name}: {said}", file=sys.stderr))
     return analyse(path, length=length, seed=seed, perplexities=perplexities, say=say)

@@ -26,7 +26,6 @@ from headrace.store import RunFolder
 
 FORMAT = 1
 NUMBERS, POINTS = "latents.json", "latents.safetensors"
-COMPACT = "latent.safetensors"  # in a compact record: the snapshot of the last checkpoint
 PERPLEXITIES = (30.0, 50.0)
 
 
@@ -59,16 +58,16 @@ class Latents:
 
 
 def saved_encoders(path: Path) -> tuple[list[Snapshot], list[str]]:
-    """Every encoder that a run's folder or compact record holds, and what could not be read.
+    """Every encoder that is kept of a run, and what could not be read.
 
     Where a full checkpoint is of the same step as a snapshot, it is taken for the two: it holds more.
     """
     found: dict[int, Snapshot] = {}
     notices = []
-    for file in [*snapshots.listed(path), *(p for p in [path / COMPACT] if p.exists())]:
+    for file in snapshots.listed(path):
         try:
             snapshot = snapshots.decode(packs.read(path, file.relative_to(path).as_posix()))
-            found.setdefault(snapshot.step, snapshot)
+            found[snapshot.step] = snapshot
         except CheckpointDamaged as error:
             notices.append(f"{file.name} passed over: {error}")
     folder = RunFolder.read(path)
@@ -87,9 +86,9 @@ def analyse(
 ) -> Latents:
     """Analyses every saved encoder of a run and writes the result beside it."""
     path = Path(path)
-    if pack := packs.holder(path):
-        raise HeadraceError(f"{path} is in {pack}: `python experiments/pack.py --unpack {path} FOLDER` takes it out")
     run, encoders = _encoders(path, say)
+    if pack := packs.holder(path):
+        raise HeadraceError(f"it is in {pack}: `python experiments/pack.py --unpack {path} FOLDER` takes it out")
     say(f"{length:,} steps of {run.env.label}, uniformly random policy")
     seen = trajectory(run.env, length, seed)
     points: dict[str, np.ndarray] = {"episode": seen.episode.astype(np.int32)}

@@ -12,9 +12,8 @@ from headrace.analysis.report.once import ReadOnce, read_once
 from headrace.claim import is_held
 from headrace.errors import HeadraceError
 from headrace.store import METRICS, SPEED
-from headrace.tables import PACKED
 
-FILES = (manifest.FILE, METRICS, METRICS + PACKED, SPEED)
+FILES = (manifest.FILE, METRICS, SPEED)
 WHOLE_LOOK = 60.0  # seconds after which everything is searched anew: a quick look sees no new folder far below
 
 Stamp = tuple[object, ...]
