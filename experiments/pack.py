@@ -7,8 +7,8 @@ The form is that of `headrace.packs`; packs below RUNS are merged in. Returns ar
 need; what else was logged, at the rows that a curve is drawn from. Encoders are kept of runs with names like ENCODERS.
 
 A run replaces a packed one of the same agent, environment, rules, seed and steps, whatever computed the two. Where the
-pack or RUNS has such a run by two engines they are there to be compared: then a run replaces only one of its own engine.
-A run that did not finish replaces none that did.
+pack or RUNS has such a run by two engines, they are there to be compared, and a run replaces only one of its own
+engine. A run that did not finish replaces none that did.
 """
 
 from __future__ import annotations
@@ -118,6 +118,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the pack is, or the unpacked run will be")
     parser.add_argument("--unpack", action="store_true", help="write a packed run as a folder")
     said = parser.parse_args(words)
+    if said.folder.is_file():
+        parser.error(f"{said.folder} is a file, not a folder")
     try:
         print(*(unpack if said.unpack else pack)(said.source, said.folder), sep="\n")
     except HeadraceError as error:
