@@ -1,52 +1,129 @@
-"""Compact records of runs: manifest, log points to six digits, and what latent analyses need (encoder, normaliser).
+"""Packs runs: their manifests, log points to six digits, latent analyses, and the encoders of a few.
 
-python experiments/pack.py runs records.tar.gz       writes an archive of one small folder per run
+python experiments/pack.py RUNS FOLDER           packs the runs below RUNS into FOLDER/records.jsonl.xz
+python experiments/pack.py --unpack RUN FOLDER   writes a packed run as a folder below FOLDER
+
+The form is that of `headrace.packs`; packs below RUNS are merged in. Returns are kept at every log point, which scores
+need; what else was logged, at the rows that a curve is drawn from. Encoders are kept of runs with names like ENCODERS.
+
+A run replaces a packed one of the same agent, environment, rules, seed and steps, whatever computed the two. Where the
+pack or RUNS has such a run by two engines, they are there to be compared, and a run replaces only one of its own
+engine. A run that did not finish replaces none that did.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import sys
-import tarfile
+import argparse
+import base64
+from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
-from headrace import safetensors_io, snapshots
-from headrace.store import RunFolder
+import numpy as np
 
-KEPT = ("stream/agent/params/encoder/", "stream/obs_scale/")
+from headrace import manifest, packs, snapshots
+from headrace.analysis.latents import NUMBERS
+from headrace.analysis.records import CURVE_POINTS, Record, find_runs, read_record
+from headrace.analysis.rows import picked
+from headrace.errors import HeadraceError
+from headrace.files import storage_errors, write_atomically
+from headrace.store import METRICS
+from headrace.tables import Columns, read_table
+from headrace.wording import counted
+
+ENCODERS = "*_minatar-breakout_seed0_*"
+WHOLE = ("step", "return")  # columns that are kept at every row
 
 
-def rounded(path: Path) -> bytes:
-    """A table with every number to six significant digits, compressed."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    with path.open(newline="") as lines:
-        for i, row in enumerate(csv.reader(lines)):
-            writer.writerow(row if i == 0 else [f"{float(cell):.6g}" if "." in cell else cell for cell in row])
-    return gzip.compress(out.getvalue().encode(), mtime=0)
+def shortened(table: Columns) -> dict[str, Any]:
+    """A table as a pack holds it: numbers to six digits, most columns at some rows only."""
+    some = np.isin(np.arange(len(table["step"])), picked(len(table["step"]), CURVE_POINTS))
+    return {"columns": {name: cells(values, some | (name in WHOLE)) for name, values in table.items()}}
 
 
-def record(path: Path) -> dict[str, bytes]:
-    folder = RunFolder.read(path)
-    files = {"manifest.json": (path / "manifest.json").read_bytes(), "metrics.csv.gz": rounded(path / "metrics.csv")}
-    if checkpoint := folder.latest():
-        kept = {name: array for name, array in checkpoint.arrays.items() if name.startswith(KEPT)}
-        files["latent.safetensors"] = safetensors_io.dumps(kept, {"step": str(checkpoint.step)})
-    for file in sorted((path / snapshots.FOLDER).glob("*.safetensors")):
-        files[f"{snapshots.FOLDER}/{file.name}"] = file.read_bytes()
+def cells(values: np.ndarray, kept: np.ndarray) -> str:
+    form = "d" if values.dtype.kind == "i" else ".6g"
+    return ",".join(f"{v:{form}}" if keep and v == v else "" for v, keep in zip(values.tolist(), kept, strict=True))
+
+
+def record(run: Path) -> packs.Files:
+    """The files of a run's folder as a pack holds them; the manifest and the analysis word for word."""
+    table = read_table(run / METRICS)
+    files: dict[str, Any] = {METRICS: shortened(table)} if table else {}
+    files |= {name: (run / name).read_text() for name in (manifest.FILE, NUMBERS) if (run / name).exists()}
+    if fnmatch(run.name, ENCODERS):
+        for path in snapshots.listed(run):
+            files[path.relative_to(run).as_posix()] = {"base64": base64.b64encode(path.read_bytes()).decode()}
     return files
 
 
-def main() -> None:
-    source, target = Path(sys.argv[1]), Path(sys.argv[2])
-    with tarfile.open(target, "w:gz") as archive:
-        for manifest in sorted(source.glob("*/manifest.json")):
-            for name, data in record(manifest.parent).items():
-                info = tarfile.TarInfo(f"{manifest.parent.name}/{name}")
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
+def contents(run: Path) -> packs.Files:
+    """What a pack holds of a run; one that is packed already stays as it is."""
+    pack = packs.holder(run)
+    return packs.load(pack)[run.name] if pack else record(run)
+
+
+def pack(runs: Path, folder: Path) -> list[str]:
+    """Packs the runs below a folder; what was done, in lines. Where a run is damaged nothing is written."""
+    target = folder / packs.FILE
+    found = find_runs(runs)
+    if found.problems:
+        raise HeadraceError("\n".join(f"{problem.path}: {problem.why}" for problem in found.problems))
+    fresh = [r for r in found.records if (packs.holder(r.path) or runs).resolve() != target.resolve()]
+    if not fresh:
+        raise HeadraceError(f"no run was found in {runs}")
+    before = [read_record(folder / name) for name in packs.load(target)] if target.exists() else []
+    held, said = merged(before, fresh)
+    data = packs.encode({r.name: contents(r.path) for r in held})
+    with storage_errors(target, len(data)):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, data)
+    return [*said, f"{counted(len(fresh), 'run')} read; {target} has {counted(len(held), 'run')} now"]
+
+
+def merged(before: Sequence[Record], fresh: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """The runs of a pack to which fresh ones are added, and in words which of them gave way to others."""
+    engines = any(len({(r.place, r.engine) for r in some}) > len({r.place for r in some}) for some in (before, fresh))
+    held: dict[tuple[Any, ...], Record] = {}
+    said = []
+    for run in [*sorted(before, key=started), *sorted(fresh, key=started)]:
+        place = (run.place, run.engine) if engines else run.place
+        old = held.get(place, run)
+        if old.state == "finished" != run.state:
+            said.append(f"{run.name} left out: it is {run.state}, {old.name} is finished")
+            continue
+        if old.name != run.name:
+            said.append(f"{run.name} replaces {old.name}")
+        held[place] = run
+    return list(held.values()), said
+
+
+def started(run: Record) -> str:
+    return str(run.manifest.get("start", ""))
+
+
+def unpack(run: Path, folder: Path) -> list[str]:
+    out = folder / run.name
+    if out.exists():
+        raise HeadraceError(f"{out} exists: it is not overwritten")
+    with storage_errors(out):
+        packs.unpack(run, out)
+    return [f"{run.name} unpacked into {folder}"]
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="RUNS", type=Path, help="a folder with runs; with --unpack, a packed run")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the pack is, or the unpacked run will be")
+    parser.add_argument("--unpack", action="store_true", help="write a packed run as a folder")
+    said = parser.parse_args(words)
+    if said.folder.is_file():
+        parser.error(f"{said.folder} is a file, not a folder")
+    try:
+        print(*(unpack if said.unpack else pack)(said.source, said.folder), sep="\n")
+    except HeadraceError as error:
+        parser.exit(1, f"pack.py: {error}\n")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from headrace import packs
 from headrace.errors import HeadraceError
 
 FORMAT = 1
@@ -47,7 +48,7 @@ def load(folder: Path) -> Manifest:
     """The manifest of a run's folder; HeadraceError if it is not one that this version can read."""
     path = folder / FILE
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = json.loads(packs.read(folder, FILE))
         known = manifest["format"] == FORMAT and isinstance(manifest["identity"], dict)
     except (OSError, ValueError, KeyError, TypeError) as error:
         lacks = f"it lacks {error}" if isinstance(error, KeyError) else str(error)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace import safetensors_io
+from headrace import packs, safetensors_io
 from headrace.checkpoints import NAME, path_of
 from headrace.errors import CheckpointDamaged
 
@@ -61,18 +61,19 @@ def encode(step: int, arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def decode(data: bytes) -> Snapshot:
-    """The snapshot in a file's bytes, also one of a compact record; CheckpointDamaged where it is none."""
+    """The snapshot in a file's bytes; CheckpointDamaged where it is none."""
     arrays, texts = safetensors_io.loads(data)
     try:
-        norms = json.loads(texts.get("norms", "{}"))
+        norms = json.loads(texts["norms"])
         return Snapshot(int(texts["step"]), arrays, {str(name): float(norm) for name, norm in norms.items()})
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointDamaged(f"it is no snapshot: {error!r}") from error
 
 
 def listed(run: Path) -> list[Path]:
-    """The snapshots of a run, the earliest first."""
-    found = [(int(match[1]), path) for path in (run / FOLDER).glob("step-*") if (match := NAME.fullmatch(path.name))]
+    """The snapshots of a run, the earliest first; `packs.read` reads those of packed runs too."""
+    files = [*(run / FOLDER).glob("step-*"), *(run / name for name in packs.listed(run))]
+    found = [(int(match[1]), path) for path in files if (match := NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
 

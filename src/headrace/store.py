@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace import checkpoints, manifest, snapshots
+from headrace import checkpoints, manifest, packs, snapshots
 from headrace.checkpoints import Checkpoint, Extent, Saved
 from headrace.claim import claim, create
 from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict
@@ -71,7 +71,7 @@ class RunFolder:
     @staticmethod
     def read(path: str | Path) -> RunFolder:
         path = Path(path)
-        if not (path / manifest.FILE).is_file():
+        if not (path / manifest.FILE).is_file() and not packs.holder(path):
             raise HeadraceError(f"{path} {_why_no_run(path)}")
         return RunFolder(path)
 
@@ -308,6 +308,7 @@ def _why_no_run(path: Path) -> str:
     if not path.exists():
         return "does not exist: there is no run to read; `headrace train` makes runs in the folder runs"
     below = sorted(found.parent.name for found in path.glob(f"*/{manifest.FILE}")) if path.is_dir() else []
+    below += sorted(packs.load(path / packs.FILE)) if (path / packs.FILE).is_file() else []
     if below:
         return f"is not a run but holds some: {', '.join(below[:5])}{', ...' if len(below) > 5 else ''}"
     return f"is not a run: it has no {manifest.FILE}"

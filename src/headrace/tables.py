@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import operator
 import os
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from headrace import packs
 from headrace.errors import HeadraceError
 from headrace.files import descriptor, storage_errors, write_all
 
 BUFFER = 1 << 16  # characters held back before they are written
-PACKED = ".gz"  # behind the name of a table in a compact record
 
 Columns = dict[str, np.ndarray]
 
@@ -116,22 +114,12 @@ def whole_lines(path: Path, length: int) -> int:
         return file.read(length).rfind(b"\n") + 1
 
 
-def stored(path: Path) -> Path:
-    """The file that holds a table: its own, or the compressed one of a compact record."""
-    packed = path.with_name(path.name + PACKED)
-    return packed if not path.exists() and packed.exists() else path
-
-
 def content(path: Path) -> bytes:
-    """What a table holds; nothing where there is no such table."""
-    path = stored(path)
-    if not path.exists():
-        return b""
-    data = path.read_bytes()
+    """What a table of a run holds; nothing where there is no such table."""
     try:
-        return gzip.decompress(data) if path.suffix == PACKED else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise HeadraceError(f"{path} is damaged: {error}") from error
+        return packs.read(path.parent, path.name)
+    except FileNotFoundError:
+        return b""
 
 
 def read_table(path: Path, empty: Sequence[tuple[str, type]] = ()) -> Columns:

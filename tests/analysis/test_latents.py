@@ -1,4 +1,4 @@
-"""`headrace latents` on a real run, on compact records, and on what is neither."""
+"""`headrace latents` on a real run, on packed ones, and on what is neither."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace import safetensors_io
+from headrace import packs, safetensors_io
 from headrace.analysis.command import perplexities_of
 from headrace.analysis.latents import NUMBERS, POINTS, analyse, read_latents, read_points, saved_encoders
 from headrace.analysis.ranks import analysed, probe_table, rank_matrix, rank_table
@@ -80,25 +80,39 @@ def test_ranks_and_probes_become_tables(run):
     assert {row["variable"] for row in probe_table([group]).data} >= {"paddle", "ball"}
 
 
-def recorded(folder: Path) -> Path:
-    """A copy of a record of the repository, without its snapshots."""
-    source = next(RECORDED.glob("qrc_minatar-breakout_seed0*"))
-    return Path(shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("snapshots")))
+def recorded(start: str) -> Path:
+    """The repository's packed record whose name begins so."""
+    return next(path for path in packs.runs(RECORDED / packs.FILE) if path.name.startswith(start))
 
 
-def test_a_compact_record_is_analysed_too(tmp_path):
-    path = recorded(tmp_path)
+def test_a_packed_run_is_analysed_once_it_is_unpacked(tmp_path):
+    source = recorded("qrc_minatar-breakout_seed0")
+    with pytest.raises(HeadraceError, match="--unpack"):
+        analyse(source, length=LENGTH)
+    path = tmp_path / source.name
+    packs.unpack(source, path)
+    for snapshot in sorted((path / "snapshots").iterdir())[:-1]:
+        snapshot.unlink()  # to be done sooner
     found = analyse(path, length=LENGTH, perplexities=())
     assert [at.step for at in found.steps] == [1_000_000]
     assert found.last.features == 1024
     assert read_points(path) == {}
 
 
-def test_a_run_without_an_encoder_is_said(tmp_path):
-    path = recorded(tmp_path)
-    (path / "latent.safetensors").unlink()
+def test_the_command_prints_the_analysis_of_a_packed_run(tmp_path, capsys):
+    source = recorded("qrc_minatar-breakout_seed0")
+    pack = tmp_path / packs.FILE
+    pack.write_bytes(packs.encode({source.name: packs.load(RECORDED / packs.FILE)[source.name]}))
+    assert main(["latents", str(tmp_path), "--tsne", "none", "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["steps"][-1]["effective_rank"] == read_latents(source).last.effective_rank
+    assert main(["latents", str(tmp_path), "--tsne", "30"]) == 1
+    assert "`python experiments/pack.py --unpack" in capsys.readouterr().err
+
+
+def test_a_run_without_an_encoder_is_said():
     with pytest.raises(HeadraceError, match="no checkpoint and no snapshot"):
-        analyse(path)
+        analyse(recorded("qrc_minatar-breakout_seed1"))
 
 
 def test_a_damaged_snapshot_is_passed_over(run, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace import packs
 from headrace.analysis.records import REPORT_MARK, duplicates, find_runs, read_record
 from headrace.analysis.rows import last_rows, sampled_rows
 from headrace.errors import HeadraceError
@@ -36,9 +36,9 @@ def test_a_run_is_told_by_its_manifest(tmp_path):
     assert record.score.points == 50
 
 
-def test_compact_records_are_read_as_runs_are():
+def test_packed_records_are_read_as_runs_are():
     found = find_runs(RECORDED)
-    assert len(found.records) == len(list(RECORDED.glob("*/manifest.json"))) > 0
+    assert len(found.records) == len(packs.load(RECORDED / packs.FILE)) > 0
     assert found.problems == []
     for record in found.records[:5]:
         assert record.score == RunFolder.read(record.path).score()
@@ -128,20 +128,8 @@ def damaged_table(path):
     (path / "metrics.csv").write_bytes(b"step,return\n1000,2.0\n2000,\xff\xfe\n")
 
 
-def packed(path):
-    """As `experiments/pack.py` leaves a table."""
-    table = path / "metrics.csv"
-    (path / "metrics.csv.gz").write_bytes(gzip.compress(table.read_bytes()))
-    table.unlink()
-
-
-def cut_pack(path):
-    packed(path)
-    (path / "metrics.csv.gz").write_bytes((path / "metrics.csv.gz").read_bytes()[:-20])
-
-
 @pytest.mark.parametrize(
-    "harm", [half_copied, cut_manifest, foreign_manifest, empty_identity, list_manifest, damaged_table, cut_pack]
+    "harm", [half_copied, cut_manifest, foreign_manifest, empty_identity, list_manifest, damaged_table]
 )
 def test_a_damaged_run_is_a_problem_with_a_reason(tmp_path, harm):
     harm(write_run(tmp_path, one(), 1.0))
@@ -152,18 +140,46 @@ def test_a_damaged_run_is_a_problem_with_a_reason(tmp_path, harm):
     assert found.problems[0].why
 
 
-def test_a_compressed_table_reads_like_its_own(tmp_path):
+def packed(path):
+    """Puts a run's files into its folder's pack, word for word, in place of the run's folder."""
+    files = {name: (path / name).read_text() for name in ("manifest.json", "metrics.csv")}
+    (path.parent / packs.FILE).write_bytes(packs.encode({path.name: files}))
+    shutil.rmtree(path)
+
+
+def test_a_packed_run_reads_like_its_own_folder(tmp_path):
     path = write_run(tmp_path, one(), 5.0, rows=700)
     plain, curve, table = read_record(path), read_record(path).curve(), read_table(path / "metrics.csv")
     packed(path)
-    record = read_record(path)
+    (record,) = find_runs(tmp_path).records
     assert (record, record.score, record.columns()) == (plain, plain.score, list(table))
+    assert find_runs(tmp_path).notices() == []
     for read, known in ((record.curve(), curve), (RunFolder.read(path).metrics(), table)):
         assert list(read) == list(known)
         for name in read:
             np.testing.assert_array_equal(read[name], known[name])
-    (path / "manifest.json").unlink()
-    assert "half copied" in find_runs(tmp_path).problems[0].why
+
+
+def test_a_damaged_pack_is_a_problem_and_other_runs_are_found(tmp_path):
+    packed(write_run(tmp_path, one(), 1.0))
+    write_run(tmp_path, one(seed=1), 1.0)
+    pack = tmp_path / packs.FILE
+    pack.write_bytes(pack.read_bytes()[:-20])
+    found = find_runs(tmp_path)
+    assert [r.seed for r in found.records] == [1]
+    assert [(p.path, p.why.partition(":")[0]) for p in found.problems] == [(pack, "is damaged")]
+    with pytest.raises(HeadraceError, match=r"records\.jsonl\.xz is damaged"):
+        RunFolder.read(tmp_path)
+
+
+def test_a_damaged_run_in_a_pack_is_a_problem_and_the_others_are_read(tmp_path):
+    good, bad = (write_run(tmp_path / "runs", one(seed=seed), 1.0) for seed in range(2))
+    files = {name: (good / name).read_text() for name in ("manifest.json", "metrics.csv")}
+    (tmp_path / packs.FILE).write_bytes(packs.encode({good.name: files, bad.name: {"metrics.csv": "step\n"}}))
+    shutil.rmtree(tmp_path / "runs")
+    found = find_runs(tmp_path)
+    assert [r.name for r in found.records] == [good.name]
+    assert [p.path.name for p in found.problems] == [bad.name]
 
 
 def test_a_line_still_being_written_is_left_out(tmp_path):

@@ -21,8 +21,8 @@ FILES = {
 
 # What the files of a run are written and read with: it serves analyses that have no engine.
 RECORDS = (
-    "checkpoints", "claim", "curve", "files", "footprint", "manifest", "safetensors_io", "sinks", "snapshots", "store",
-    "tables",
+    "checkpoints", "claim", "curve", "files", "footprint", "manifest", "packs", "safetensors_io", "sinks", "snapshots",
+    "store", "tables",
 )  # fmt: skip
 
 # A package or module, and all that it may import of headrace. Files that are not named here may import all but `cli`.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headrace import safetensors_io
-from headrace.analysis.latents import COMPACT, read_latents
+from headrace import packs
+from headrace.analysis.latents import NUMBERS, read_latents
 from headrace.reproduce.latents import analyse_all
 from headrace.run import make_run
 from tests.analysis.synthetic import write_run
 
-RECORD = next((Path(__file__).parents[2] / "results/minatar_1m").glob("qrc_minatar-breakout_seed0_*"))
+PACK = Path(__file__).parents[2] / "results/minatar_1m" / packs.FILE
+RECORD = next(path for path in packs.runs(PACK) if path.name.startswith("qrc_minatar-breakout_seed0_"))
 
 
 def test_what_cannot_be_analysed_is_said_and_passed_by(tmp_path: Path) -> None:
@@ -37,14 +37,11 @@ def test_a_run_that_has_been_analysed_is_left_alone() -> None:
 def test_a_record_holds_what_its_encoder_gives(tmp_path: Path) -> None:
     """The committed analysis is that of the committed encoder."""
     copy = tmp_path / RECORD.name
-    copy.mkdir()
-    for name in ("manifest.json", COMPACT):
-        shutil.copy(RECORD / name, copy)
+    packs.unpack(RECORD, copy)
+    (copy / NUMBERS).unlink()
     analyse_all([copy], 1, lambda _: None)
     found, kept = read_latents(copy), read_latents(RECORD)
     assert found is not None
     assert kept is not None
     np.testing.assert_allclose(found.last.effective_rank, kept.last.effective_rank, rtol=1e-3)
     np.testing.assert_allclose(found.last.effective_rank_centred, kept.last.effective_rank_centred, rtol=1e-3)
-    arrays, _ = safetensors_io.loads((RECORD / COMPACT).read_bytes())
-    assert any(name.startswith("stream/agent/params/encoder/") for name in arrays)

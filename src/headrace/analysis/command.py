@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headrace import packs
 from headrace.errors import BadSetting, HeadraceError
 
 ABOUT = "what a run's encoder has learnt: effective rank, silent units, probes and t-SNE over training"
@@ -37,7 +38,7 @@ def run(words: argparse.Namespace) -> int:
             failed += 1
             print(f"headrace: {path}: {error}", file=sys.stderr)
     if words.json:
-        shown = [{"run": str(path), **json.loads((path / NUMBERS).read_text())} for path, _ in results]
+        shown = [{"run": str(path), **json.loads(packs.read(path, NUMBERS))} for path, _ in results]
         print(json.dumps(shown, indent=2))
     else:
         print("\n\n".join(text(path, found) for path, found in results))
@@ -77,7 +78,7 @@ def _one(path: Path, words: argparse.Namespace, perplexities: tuple[float, ...])
     wanted = (length, policy_words(seed))
     if before and (before.observations, before.policy) == wanted and set(perplexities) <= set(before.perplexities):
         encoders, _ = saved_encoders(path)
-        if [e.step for e in encoders] == [s.step for s in before.steps]:
+        if packs.holder(path) or [e.step for e in encoders] == [s.step for s in before.steps]:
             return before
     say = (lambda said: None) if words.quiet else (lambda said: print(f"{path.name}: {said}", file=sys.stderr))
     return analyse(path, length=length, seed=seed, perplexities=perplexities, say=say)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace import safetensors_io, snapshots
+from headrace import packs, safetensors_io, snapshots
 from headrace.analysis.encoder import Encoder, activate, layers_of
 from headrace.analysis.representation import Probe, Silence, centred, effective_rank, probes, silence, tsne
 from headrace.analysis.trajectory import LENGTH, SEED, Trajectory, trajectory
@@ -26,7 +26,6 @@ from headrace.store import RunFolder
 
 FORMAT = 1
 NUMBERS, POINTS = "latents.json", "latents.safetensors"
-COMPACT = "latent.safetensors"  # in a compact record: the snapshot of the last checkpoint
 PERPLEXITIES = (30.0, 50.0)
 
 
@@ -59,16 +58,16 @@ class Latents:
 
 
 def saved_encoders(path: Path) -> tuple[list[Snapshot], list[str]]:
-    """Every encoder that a run's folder or compact record holds, and what could not be read.
+    """Every encoder that is kept of a run, and what could not be read.
 
     Where a full checkpoint is of the same step as a snapshot, it is taken for the two: it holds more.
     """
     found: dict[int, Snapshot] = {}
     notices = []
-    for file in [*snapshots.listed(path), *(p for p in [path / COMPACT] if p.exists())]:
+    for file in snapshots.listed(path):
         try:
-            snapshot = snapshots.decode(file.read_bytes())
-            found.setdefault(snapshot.step, snapshot)
+            snapshot = snapshots.decode(packs.read(path, file.relative_to(path).as_posix()))
+            found[snapshot.step] = snapshot
         except CheckpointDamaged as error:
             notices.append(f"{file.name} passed over: {error}")
     folder = RunFolder.read(path)
@@ -88,6 +87,8 @@ def analyse(
     """Analyses every saved encoder of a run and writes the result beside it."""
     path = Path(path)
     run, encoders = _encoders(path, say)
+    if pack := packs.holder(path):
+        raise HeadraceError(f"it is in {pack}: `python experiments/pack.py --unpack {path} FOLDER` takes it out")
     say(f"{length:,} steps of {run.env.label}, uniformly random policy")
     seen = trajectory(run.env, length, seed)
     points: dict[str, np.ndarray] = {"episode": seen.episode.astype(np.int32)}
@@ -151,7 +152,7 @@ def _plain(found: Latents) -> dict[str, Any]:
 def read_latents(path: str | Path) -> Latents | None:
     """What `analyse` wrote for this run; None where it has not been analysed or cannot be read."""
     try:
-        facts = json.loads((Path(path) / NUMBERS).read_bytes())
+        facts = json.loads(packs.read(Path(path), NUMBERS))
         return _latents_of(facts) if facts.pop("format") == FORMAT else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -169,7 +170,7 @@ def _latents_of(facts: dict[str, Any]) -> Latents:
 def read_points(path: str | Path) -> dict[tuple[int, float], np.ndarray]:
     """The t-SNE coordinates of a run by step and perplexity; none where there are none."""
     try:
-        arrays, _ = safetensors_io.loads((Path(path) / POINTS).read_bytes())
+        arrays, _ = safetensors_io.loads(packs.read(Path(path), POINTS))
     except (OSError, CheckpointDamaged):
         return {}
     words = {name: name.split("/") for name in arrays if name.startswith("tsne/")}

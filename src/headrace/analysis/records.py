@@ -1,7 +1,7 @@
 """Runs as an analysis sees them: found below a folder, described by their manifest, tables read only when asked for.
 
-A run's own folder and a compact record of it (manifest.json and metrics.csv.gz) are read alike. What cannot be read is
-named in `Found.problems` and never raises.
+Runs in folders of their own and packed ones (`headrace.packs`) are read alike. What cannot be read is named in
+`Found.problems` and never raises.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace import manifest
+from headrace import manifest, packs
 from headrace.agents import name_of
 from headrace.analysis.rows import last_rows, sampled_rows
 from headrace.claim import is_held
@@ -23,11 +23,11 @@ from headrace.envs.registry import Environment, environment
 from headrace.errors import HeadraceError
 from headrace.part import from_json
 from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
-from headrace.tables import PACKED, Columns, content, stored
+from headrace.tables import Columns, content
 from headrace.wording import counted
 
 STATES = ("finished", "running", "interrupted", "diverged", "failed")
-PARTS = {METRICS, METRICS + PACKED, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest
+PARTS = {METRICS, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest
 CURVE_POINTS = 400  # of a learning curve: more cannot be seen
 REPORT_MARK = '<meta name="generator" content="headrace report">'  # near the top of a report's page
 
@@ -60,6 +60,11 @@ class Record:
         return self.path.name
 
     @property
+    def place(self) -> tuple[Any, ...]:
+        """What tells a run from others, whatever computed it."""
+        return self.suite, self.steps, self.agent, self.env, self.seed
+
+    @property
     def cause(self) -> str:
         """Why the run ended early, where it said so."""
         if self.state == "diverged" and isinstance(self.manifest.get("diverged"), dict):
@@ -72,9 +77,9 @@ class Record:
 
         Columns that the run does not log are absent.
         """
-        path = stored(self.path / METRICS)
+        path = self.path / METRICS
         try:
-            facts = path.stat()
+            facts = (packs.holder(self.path) or path).stat()
         except OSError:
             return {}
         return dict(_sampled(path, facts.st_mtime_ns, facts.st_size, ("step", *columns), points))
@@ -115,17 +120,32 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
         if not root.is_dir():
             raise HeadraceError(f"{root} {'is not a folder' if root.exists() else 'does not exist'}: no runs to read")
         for path, names in _folders(root):
-            if manifest.FILE in names:
-                try:
-                    records[path.resolve()] = read_record(path)
-                except (HeadraceError, OSError) as error:
-                    problems.append(Problem(path, _without(path, error)))
-            elif names & PARTS:
-                problems.append(Problem(path, f"it has no {manifest.FILE}: a run that was never begun, or half copied"))
-            else:
-                foreign += sum((path / name).is_file() for name in names if not name.startswith("."))
-    found = sorted(records.values(), key=lambda r: (r.suite, r.steps, r.agent, r.env, r.seed, r.engine, r.name))
-    return Found(found, problems, foreign)
+            if not names & {manifest.FILE, *PARTS}:
+                others = (name for name in names - {packs.FILE} if not name.startswith("."))
+                foreign += sum((path / name).is_file() for name in others)
+            for found in _runs_at(path, names):
+                if isinstance(found, Record):
+                    records[found.path.resolve()] = found
+                else:
+                    problems.append(found)
+    return Found(sorted(records.values(), key=lambda r: (*r.place, r.engine, r.name)), problems, foreign)
+
+
+def _runs_at(folder: Path, names: set[str]) -> Iterator[Record | Problem]:
+    """The run whose folder this is and those in its pack, or why they cannot be read."""
+    paths = [folder] if manifest.FILE in names else []
+    if not paths and names & PARTS:
+        yield Problem(folder, f"it has no {manifest.FILE}: a run that was never begun, or half copied")
+    if packs.FILE in names:
+        try:
+            paths += packs.runs(folder / packs.FILE)
+        except HeadraceError as error:
+            yield Problem(folder / packs.FILE, str(error).removeprefix(f"{folder / packs.FILE} "))
+    for path in paths:
+        try:
+            yield read_record(path)
+        except (HeadraceError, OSError) as error:
+            yield Problem(path, _without(path, error))
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
@@ -206,11 +226,10 @@ def duplicates(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     chosen: dict[tuple[Any, ...], Record] = {}
     extra: dict[tuple[Any, ...], list[Record]] = {}
     for record in sorted(records, key=lambda r: (r.state != "finished", -r.step, r.name)):
-        key = (record.suite, record.steps, record.agent, record.env, record.seed)
-        if key in chosen:
-            extra.setdefault(key, []).append(record)
+        if record.place in chosen:
+            extra.setdefault(record.place, []).append(record)
         else:
-            chosen[key] = record
+            chosen[record.place] = record
     kept = set(map(id, chosen.values()))
     said = [
         f"{len(more) + 1} runs of {key[2]} on {key[3]}, {key[1]:,} steps, seed {key[4]}: {chosen[key].name} is used, "

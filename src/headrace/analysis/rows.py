@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.errors import HeadraceError
-from headrace.tables import PACKED, Columns, content, stored
+from headrace.tables import Columns, content
 
 TAIL = 1 << 14  # bytes first looked at for the last rows
 NEWLINE = 10
@@ -18,10 +18,7 @@ NEWLINE = 10
 
 def last_rows(path: Path, count: int) -> Columns:
     """The last rows of a table, all columns; nothing where the table is absent or has no row yet."""
-    path = stored(path)
-    if not path.exists():
-        return {}
-    with io.BytesIO(content(path)) if path.suffix == PACKED else path.open("rb") as file:
+    with path.open("rb") if path.is_file() else io.BytesIO(content(path)) as file:
         header = file.readline()
         first, end, size = file.tell(), file.seek(0, 2), TAIL
         while True:
@@ -51,10 +48,13 @@ def sampled_rows(path: Path, columns: Sequence[str], count: int) -> Columns:
     if len(ends) < 2:
         return {}
     rows = len(ends) - 1
-    stride = -(-rows // count)
-    picked = np.arange(rows - 1, -1, -stride)[::-1] + 1
-    lines = [data[ends[i - 1] + 1 : ends[i]] for i in picked]
+    lines = [data[ends[i] + 1 : ends[i + 1]] for i in picked(rows, count)]
     return _columns(_names(data[: ends[0]]), set(columns), lines)
+
+
+def picked(rows: int, count: int) -> np.ndarray:
+    """Which of the rows of a table are at most `count` evenly spaced ones."""
+    return np.arange(rows - 1, -1, -max(1, -(-rows // count)))[::-1]
 
 
 def _names(header: bytes) -> list[str]:

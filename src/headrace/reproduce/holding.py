@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from headrace import packs
 from headrace.agents import VARIANTS, name_of
 from headrace.analysis.records import Record, find_runs
 from headrace.analysis.scores import agent_order
 from headrace.errors import HeadraceError
 from headrace.files import storage_errors
-from headrace.manifest import FILE
 from headrace.progress import short_steps
 from headrace.run import Run
 from headrace.store import RunFolder
@@ -135,8 +135,9 @@ def adopt(folder: str | Path, plan: Iterable[Run], out: str | Path) -> Adopted:
     A record of earlier arithmetic has another name than the run has now: its numbers are not those that the run would
     have.
     """
-    recorded = {path.parent.name: path.parent for path in require_results(folder).rglob(FILE)}
-    finished = {_place(r) for r in find_runs(Path(folder)).records if r.state == "finished"}
+    records = find_runs(require_results(folder)).records
+    recorded = {r.name: r.path for r in records}
+    finished = {_place(r) for r in records if r.state == "finished"}
     taken = older = 0
     for run in plan:
         names = [replace(run, engine=engine, form=form).name for engine, form in COMPUTED]
@@ -156,5 +157,8 @@ def _copy(record: Path, out: Path) -> None:
     unfinished = out / f".{record.name}.new"
     with storage_errors(out):
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(record, unfinished)
+        if packs.holder(record):
+            packs.unpack(record, unfinished)
+        else:
+            shutil.copytree(record, unfinished)
         unfinished.rename(out / record.name)

@@ -6,15 +6,14 @@ import os
 import time
 from pathlib import Path
 
-from headrace import manifest
+from headrace import manifest, packs
 from headrace.analysis.records import Found, Problem, Record, find_runs, read_record
 from headrace.analysis.report.once import ReadOnce, read_once
 from headrace.claim import is_held
 from headrace.errors import HeadraceError
 from headrace.store import METRICS, SPEED
-from headrace.tables import PACKED
 
-FILES = (manifest.FILE, METRICS, METRICS + PACKED, SPEED)
+FILES = (manifest.FILE, METRICS, SPEED)
 WHOLE_LOOK = 60.0  # seconds after which everything is searched anew: a quick look sees no new folder far below
 
 Stamp = tuple[object, ...]
@@ -72,13 +71,19 @@ class Shelf:
     def _state(self, record: Record) -> Stamp:
         """Changes when the run's files do, and when the process that wrote it dies, which changes no file."""
         held = record.manifest.get("status") == "running" and is_held(record.path)
-        return *(_stamp(record.path / name) for name in FILES), held
+        return *map(_stamp, _files(record.path)), held
 
     def _outward(self, run: Path) -> str:
         """In words, the first of a run's files that is a link to somewhere else; empty where there is none."""
-        links = [run / name for name in FILES if (run / name).is_symlink()]
+        links = [path for path in _files(run) if path.is_symlink()]
         leaving = [path.name for path in links if not path.resolve().is_relative_to(self.root.resolve())]
         return f"{leaving[0]} is a link that leads out of {self.root}" if leaving else ""
+
+
+def _files(run: Path) -> list[Path]:
+    """What a run is read from."""
+    pack = packs.holder(run)
+    return [pack] if pack else [run / name for name in FILES]
 
 
 def _stamp(path: Path) -> Stamp:

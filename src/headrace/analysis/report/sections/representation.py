@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from headrace import packs
 from headrace.analysis.curves import grid, suite_curves
 from headrace.analysis.latents import NUMBERS
 from headrace.analysis.ranks import probe_table, rank_table
@@ -42,10 +44,10 @@ def representation(context: Context) -> list[Part]:
 
 def latents_stamp(group: Group) -> tuple[int, ...]:
     """Changes when `headrace latents` has written something for one of the group's runs."""
-    return tuple(_changed(os.path.join(record.path, NUMBERS)) for record in group.records)
+    return tuple(_changed(packs.holder(record.path) or record.path / NUMBERS) for record in group.records)
 
 
-def _changed(path: str) -> int:
+def _changed(path: Path) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
