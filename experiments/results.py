@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -71,8 +71,10 @@ class Results:
         return groups(self.found.records)
 
     def minatar(self, steps: int) -> Group:
-        """All MinAtar runs of a length; a group without runs where there are none."""
-        return next((g for g in self.groups if (g.suite, g.steps) == ("minatar", steps)), Group("minatar", steps, ()))
+        """All MinAtar runs of a length without guards; a group without runs where there are none."""
+        wanted = ("minatar", steps, False)
+        found = (g for g in self.groups if (g.suite, g.steps, g.guarded) == wanted)
+        return next(found, Group("minatar", steps, (), guarded=False))
 
     @cached_property
     def short(self) -> Group:
@@ -111,7 +113,7 @@ class Results:
 
 
 def nine(group: Group) -> Group:
-    return Group(group.suite, group.steps, tuple(r for r in group.records if r.agent in VARIANTS))
+    return replace(group, records=tuple(r for r in group.records if r.agent in VARIANTS))
 
 
 def body(table: Table) -> str:

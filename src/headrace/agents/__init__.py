@@ -28,7 +28,17 @@ from headrace.agents.guard import Clip, Unguarded
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, PcGrad, Present, SharedFlipped, Sum
 from headrace.agents.network import BySuite, Conv, Mlp, fit
 from headrace.agents.td import Copy, Dqn, Latest, Online, Polyak, Qrc, Replay, StreamQ
-from headrace.agents.variants import ABLATIONS, KNOWN, RECIPES, VARIANTS, agent_named, name_of, nearest_name
+from headrace.agents.variants import (
+    ABLATIONS,
+    KNOWN,
+    RECIPES,
+    UNGUARDED,
+    VARIANTS,
+    agent_named,
+    guards,
+    name_of,
+    nearest_name,
+)
 from headrace.part import Part, from_json, parse, to_json, tweak
 
 __all__ = [

@@ -17,6 +17,7 @@ from headrace.agents.aux import (
     ShiftAndIntensity,
     Spr,
 )
+from headrace.agents.guard import Unguarded
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, SharedFlipped
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
@@ -41,16 +42,9 @@ VARIANTS: dict[str, Agent] = {
 _BEST = VARIANTS["qrc+spr+orth"]
 _STRQ2 = VARIANTS["strq+spr+orth2"]
 _RELEASED = Spr(reduce=MeanOverHorizon(), window=ReleasedRing(), augment=Clipped(ShiftAndIntensity()))
-
-
-def unguarded(agent: Agent) -> Agent:
-    """The agent as it was published: no bound on its gradients."""
-    guards = [path for path in ("td.guard", "aux.guard") if has(agent, path)]
-    return tweak(agent, *(f"{path}=Unguarded" for path in guards))
-
-
 ABLATIONS: dict[str, Agent] = {
-    **{f"{name}+unguarded": unguarded(agent) for name, agent in VARIANTS.items() if unguarded(agent) != agent},
+    "dqn+unguarded": Agent(Dqn(guard=Unguarded())),
+    "qrc+unguarded": Agent(Qrc(guard=Unguarded())),
     "dqn+replay5": Agent(Dqn(memory=Replay(5))),
     "dqn+polyak": Agent(Dqn(target=Polyak(0.995))),
     "qrc+target": Agent(Qrc(target=Copy(1000))),
@@ -76,15 +70,32 @@ RECIPES: dict[str, Agent] = {
 KNOWN = {**VARIANTS, **ABLATIONS, **RECIPES}
 
 
+UNGUARDED = "+unguarded"  # after any name: the agent as it was published, without a bound on its gradients
+
+
 def agent_named(name: str) -> Agent:
-    """The agent that a variant's, an ablation's or a recipe's name stands for."""
+    """The agent that a variant's, an ablation's or a recipe's name stands for, with or without its guards."""
+    base = name.removesuffix(UNGUARDED)
+    if name not in KNOWN and base != name and base in KNOWN and guards(KNOWN[base]):
+        return _with_guards(KNOWN[base], "Unguarded")
     if name not in KNOWN:
         raise unknown("variant", name, list(KNOWN))
     return KNOWN[name]
 
 
+def guards(agent: Agent) -> list[str]:
+    """The settings of the agent that are guards; those that ObGD bounds have none."""
+    return [path for path in ("td.guard", "aux.guard") if has(agent, path)]
+
+
+def _with_guards(agent: Agent, guard: str) -> Agent:
+    return tweak(agent, *(f"{path}={guard}" for path in guards(agent)))
+
+
 def nearest_name(agent: Agent) -> str:
     """The known agent from which this one can be told in the fewest letters."""
+    if guards(agent) and agent == _with_guards(agent, "Unguarded"):
+        return nearest_name(_with_guards(agent, "Clip")).removesuffix(UNGUARDED) + UNGUARDED
     return min(KNOWN, key=lambda name: len(" ".join(differences(agent, KNOWN[name]))))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -172,7 +172,7 @@ def cosine(agent: str, low: float, high: float) -> Callable[[Claim, Evidence], J
 def cosine_matrix(group: Group, agent: str) -> np.ndarray:
     """Means over training of the cosine before orth, (seeds x environments) of finished runs."""
     steps, found = grid(group.steps), np.full((len(group.seeds), len(group.envs)), np.nan)
-    finished = Group(group.suite, group.steps, tuple(r for r in group.runs_of(agent) if r.state == "finished"))
+    finished = replace(group, records=tuple(r for r in group.runs_of(agent) if r.state == "finished"))
     for env, lines in task_lines(finished, agent, COSINE, steps).items():
         means = [float(np.nanmean(line)) for line in lines]
         found[: len(means), group.envs.index(env)] = means

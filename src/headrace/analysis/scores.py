@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from headrace.agents import KNOWN
+from headrace.agents import KNOWN, UNGUARDED, guards
 from headrace.analysis.paper import UNITS, Paper, Unit
 from headrace.analysis.records import Record, duplicates
 from headrace.curve import step_label
@@ -56,20 +56,26 @@ def _row(r: Record) -> Row:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one suite and one budget: one for each agent, environment and seed."""
+    """The runs of one suite and one budget: one for each agent, environment and seed.
+
+    Agents without their guards are a group of their own, in which they have the names that they have with them.
+    """
 
     suite: str
     steps: int
     records: tuple[Record, ...]
+    guarded: bool = True
 
     @property
     def title(self) -> str:
-        return f"{self.suite}, {step_label(self.steps)} steps"
+        return f"{self.suite}, {step_label(self.steps)} steps{'' if self.guarded else ', unguarded'}"
 
     @property
     def slug(self) -> str:
         """The group's name as part of a file's name."""
-        return "".join(c if c.isalnum() or c in "._=-" else "-" for c in f"{self.suite}_{step_label(self.steps)}")
+        return "".join(c if c.isalnum() or c in "._=-" else "-" for c in f"{self.suite}_{step_label(self.steps)}") + (
+            "" if self.guarded else "_unguarded"
+        )
 
     @cached_property
     def agents(self) -> list[str]:
@@ -136,11 +142,31 @@ def _why(record: Record | None) -> str:
 
 
 def groups(records: Sequence[Record]) -> list[Group]:
-    """The records by suite and budget; of runs that differ in the engine alone, one is taken (see `duplicates`)."""
+    """The records by suite and budget, agents without their guards apart; of runs that differ in the engine alone, one
+    is taken (see `duplicates`)."""
     places: dict[tuple[str, int], list[Record]] = {}
     for record in duplicates(records)[0]:
         places.setdefault((record.suite, record.steps), []).append(record)
-    return [Group(suite, steps, tuple(found)) for (suite, steps), found in sorted(places.items())]
+    return [group for (suite, steps), found in sorted(places.items()) for group in _by_guard(suite, steps, found)]
+
+
+def _by_guard(suite: str, steps: int, records: list[Record]) -> list[Group]:
+    """An agent that has no guard, such as strq, belongs to both groups; where only such are guarded, to the other."""
+    bare = [r for r in records if _is_unguarded(r.agent)]
+    neither = [r for r in records if not _is_unguarded(r.agent) and not _has_guard(r.agent)]
+    guarded = [r for r in records if not _is_unguarded(r.agent)]
+    renamed = tuple(replace(r, agent=r.agent.replace(UNGUARDED, "", 1)) for r in bare) + tuple(neither)
+    found = [Group(suite, steps, tuple(guarded))] if len(guarded) > len(neither) or not bare else []
+    return found + ([Group(suite, steps, renamed, guarded=False)] if bare else [])
+
+
+def _is_unguarded(agent: str) -> bool:
+    return agent.split(" ")[0].endswith(UNGUARDED)
+
+
+def _has_guard(agent: str) -> bool:
+    known = KNOWN.get(agent.split(" ")[0])
+    return known is None or bool(guards(known))
 
 
 _ORDER = {name: number for number, name in enumerate(KNOWN)}
