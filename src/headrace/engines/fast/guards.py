@@ -12,13 +12,13 @@ from headrace.engines.fast.memory import Block, Memory, Program
 
 
 class Products(NamedTuple):
-    """The gradient of a dense layer: the sum of `count` outer products x d^T."""
+    """The gradient of a dense layer: the sum of `terms` outer products x d^T."""
 
     x: int
     d: int
     inputs: int  # with the one that the bias takes
     outputs: int
-    count: int = 1
+    terms: int = 1
 
 
 class Guard:
@@ -37,8 +37,8 @@ class Guard:
     def measure(self, program: Program) -> None:
         for block in self._blocks:
             program.emit(squared_norm, a=block.offset, size=block.size, out=self.square)
-        for x, d, inputs, outputs, count in self._products:
-            program.emit(outer_squared_norm, x=x, d=d, count=count, inputs=inputs, outputs=outputs, out=self.square)
+        for x, d, inputs, outputs, terms in self._products:
+            program.emit(outer_squared_norm, x=x, d=d, count=terms, inputs=inputs, outputs=outputs, out=self.square)
 
     def bound(self, program: Program) -> None:
         """Shortens a gradient that was measured."""
@@ -50,7 +50,7 @@ class Guard:
         for block in self._blocks:
             program.emit(shorten, a=block.offset, size=block.size, factor=self._factor)
         for products in self._products:
-            program.emit(shorten, a=products.d, size=products.count * products.outputs, factor=self._factor)
+            program.emit(shorten, a=products.d, size=products.terms * products.outputs, factor=self._factor)
 
     def measure_and_bound(self, program: Program) -> None:
         """Both, where there is anything to do."""
