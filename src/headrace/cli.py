@@ -262,7 +262,7 @@ def _show(words: argparse.Namespace) -> int:
         f"cause     {found['cause']}" if found["cause"] else "",
         f"exact     no: {why}" if (why := found["why_not_exact"]) else "",
         f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
-        f"episodes  {found['episodes']:,}",
+        f"episodes  {'not kept' if found['episodes'] is None else format(found['episodes'], ',')}",
         f"score     {_score_text(found)}" if found["score_points"] else "",
         f"started   {found['manifest']['start']}",
         f"commit    {found['manifest'].get('commit') or 'unknown'}",

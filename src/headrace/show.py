@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from headrace import packs
 from headrace.agents import ABLATIONS, RECIPES, VARIANTS, name_of, parameter_count, to_json
 from headrace.envs.registry import FAMILIES, environment, matching, names
 from headrace.manifest import why_ended, why_not_exact
@@ -68,7 +69,7 @@ def run(path: str | Path) -> dict[str, Any]:
         "env": run_of(folder.identity).env.label,
         "steps_done": checkpoint.step if checkpoint else logged,
         "steps": folder.identity["steps"],
-        "episodes": len(folder.episodes()["return"]),
+        "episodes": None if packs.holder(folder.path) else len(folder.episodes()["return"]),  # packs keep none
         "score": found.mean if found else None,
         "score_points": found.points if found else 0,
         "digest": digest,

@@ -103,7 +103,7 @@ def test_the_command_prints_the_analysis_of_a_packed_run(tmp_path, capsys):
     source = recorded("qrc_minatar-breakout_seed0")
     pack = tmp_path / packs.FILE
     pack.write_bytes(packs.encode({source.name: packs.load(RECORDED / packs.FILE)[source.name]}))
-    assert main(["latents", str(tmp_path), "--tsne", "none", "--json"]) == 0
+    assert main(["latents", str(tmp_path / source.name), "--tsne", "none", "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
     assert shown["steps"][-1]["effective_rank"] == read_latents(source).last.effective_rank
     assert main(["latents", str(tmp_path), "--tsne", "30"]) == 1

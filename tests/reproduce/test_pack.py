@@ -191,6 +191,8 @@ def test_commands_read_packed_results(results: Path, tmp_path: Path, capsys: pyt
     assert main(["show", str(path), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["status"], shown["score"], shown["steps_done"]) == ("finished", 2.0, run.steps)
+    assert main(["show", str(path)]) == 0
+    assert "episodes  not kept\n" in capsys.readouterr().out
     assert main(["show", str(results / "minatar")]) == 1
     assert run.name in capsys.readouterr().err
     assert main(["reproduce", "minatar", "--status", "--json", "--results", str(results)]) == 0

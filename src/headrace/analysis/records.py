@@ -117,7 +117,7 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
     problems: list[Problem] = []
     foreign = 0
     for root in map(Path, roots):
-        if not root.is_dir():
+        if not root.is_dir() and not packs.holder(root):
             raise HeadraceError(f"{root} {'is not a folder' if root.exists() else 'does not exist'}: no runs to read")
         for path, names in _folders(root):
             if not names & {manifest.FILE, *PARTS}:
@@ -150,6 +150,8 @@ def _runs_at(folder: Path, names: set[str]) -> Iterator[Record | Problem]:
 
 def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
     """Every folder below the root with the names in it; a run's own folders and reports on runs are not entered."""
+    if packs.holder(root):
+        yield root, {manifest.FILE}
     for path, below, files in os.walk(root):
         names = {*below, *files}
         yield Path(path), names
