@@ -2,13 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup lint long-test lock clean
+.PHONY: demo test setup lint long-test test-elsewhere lock clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
 
 test: setup lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
@@ -18,6 +18,10 @@ lint: setup
 long-test: setup
 	@echo "The long tests take about an hour on two cores."
 	$(BIN)/python -m pytest -n 2 -m long
+
+# The usual suite as other machines would run it; ONLY=sse4.2,one-core chooses some of them.
+test-elsewhere: setup
+	$(BIN)/python -m tests.elsewhere --only "$(ONLY)"
 
 setup: .venv/ready
 

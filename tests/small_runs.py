@@ -15,6 +15,7 @@ from headrace.checkpoints import NAME
 from headrace.progress import Silent
 from headrace.store import RunFolder
 from headrace.training import Trained, train
+from tests.sweep.support import holding
 
 VARIANT, GAME, STEPS = "qrc+spr+orth", "minatar/breakout", 3000
 WAYS = {  # in which a run can be computed
@@ -40,10 +41,12 @@ def small_words(out: Path, *more: str, steps: int = STEPS, engine: str = "refere
 
 
 class Command:
-    """`python -m headrace` in a process of its own."""
+    """`python -m headrace` in a process of its own, whose runs can be held."""
 
     def __init__(self, programs: Path) -> None:
-        self.environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(programs), "COLUMNS": "80"}
+        self.environment = {
+            **os.environ, **holding(), "JAX_COMPILATION_CACHE_DIR": str(programs), "COLUMNS": "80",
+        }  # fmt: skip
 
     def start(self, *words: str, within: str = "true", **options: Any) -> subprocess.Popen[str]:
         """The process; `within` is a shell command that sets its limits."""

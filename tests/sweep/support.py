@@ -69,11 +69,13 @@ def holding() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(HELD), os.environ.get("PYTHONPATH")]))}
 
 
-def held(out: Path, step: int, only: str = "") -> Path:
-    """Runs below this folder, or only one, wait once saved at that step or later, until the file is removed."""
-    hold = out.parent / "hold"
-    (out.parent / "hold.new").write_text(f"{step} {only}")
-    return (out.parent / "hold.new").replace(hold)
+def held(out: Path, step: int, *only: str, writing: bool = False) -> Path:
+    """Runs below this folder, or only some, wait once saved at that step or later, until the file is removed; with
+    `writing`, they wait while they save."""
+    hold = out.parent / ("hold_writing" if writing else "hold")
+    new = hold.with_suffix(".new")
+    new.write_text(" ".join([str(step), *only]))
+    return new.replace(hold)
 
 
 def newest(folder: Path) -> int:

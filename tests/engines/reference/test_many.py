@@ -216,6 +216,7 @@ def without_noise(name: str, learnt: Learnt) -> Learnt:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fresh_programs")
 def test_curl_learns_the_same_with_its_own_projection_as_a_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its gradient is an array, the target that follows it a formula."""
     monkeypatch.setattr(many, "LARGE", 128)

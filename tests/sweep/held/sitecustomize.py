@@ -1,7 +1,8 @@
 """Python runs this first in every process that has this folder in PYTHONPATH: a run that has saved stands still.
 
 While there is a file `hold` beside the folder of all runs, a run waits after each checkpoint from the step in it on;
-only the run whose name follows the step, where one does.
+only the runs whose names follow the step, where some do. While there is a file `hold_writing`, it waits before: the
+checkpoint is being written.
 """
 
 import os
@@ -12,9 +13,16 @@ _replace = os.replace
 
 
 def _held(source, target, **options):
-    _replace(source, target, **options)
     found = re.fullmatch(r"(.*)/[^/]+/([^/]+)/checkpoints/step-(\d+)\.safetensors", os.fspath(target))
-    while found and int(found[3]) >= _held_from(f"{found[1]}/hold", found[2]):
+    if found:
+        _wait(f"{found[1]}/hold_writing", found[2], int(found[3]))
+    _replace(source, target, **options)
+    if found:
+        _wait(f"{found[1]}/hold", found[2], int(found[3]))
+
+
+def _wait(path, run, step):
+    while step >= _held_from(path, run):
         time.sleep(0.01)
 
 
