@@ -158,7 +158,7 @@ def sources(results: Results) -> str:
 def long_figures(results: Results) -> str:
     if not results.long.records:
         return ""
-    return "\n\n".join(f"![{what}, 5M steps](results/{name}_minatar_5M.png)" for name, what in LONG_FIGURES.items())
+    return "\n\n".join(f"![{what}, 5M steps](results/{name}_minatar_5M_unguarded.png)" for name, what in LONG_FIGURES.items())
 
 
 BLOCKS: dict[str, Callable[[Results], str]] = {
