@@ -125,9 +125,10 @@ def body(table: Table) -> str:
 
 def held(results: Results) -> str:
     found = holding(results.root / RESULTS, "minatar", MINATAR.runs())
+    short, long = (sum(r.state == "finished" for r in nine(group).records) for group in (results.short, results.long))
     return (
-        f"Of the nine variants on MinAtar there are {found.count(results.short.steps)} finished runs of 1M steps and "
-        f"{found.count(MINATAR.steps)} of 5M steps; {len(found.missing)} of the paper's {found.wanted} are missing."
+        f"Of the nine variants without their guards on MinAtar there are {short} finished runs of 1M steps and {long} of "
+        f"5M steps. Of the paper's {found.wanted} runs with guards, {len(found.missing)} are missing."
     )
 
 
@@ -158,7 +159,8 @@ def sources(results: Results) -> str:
 def long_figures(results: Results) -> str:
     if not results.long.records:
         return ""
-    return "\n\n".join(f"![{what}, 5M steps](results/{name}_minatar_5M_unguarded.png)" for name, what in LONG_FIGURES.items())
+    slug = results.long.slug
+    return "\n\n".join(f"![{what}, 5M steps](results/{name}_{slug}.png)" for name, what in LONG_FIGURES.items())
 
 
 BLOCKS: dict[str, Callable[[Results], str]] = {

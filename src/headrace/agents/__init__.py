@@ -42,11 +42,11 @@ from headrace.agents.variants import (
 from headrace.part import Part, from_json, parse, to_json, tweak
 
 __all__ = [
-    "ABLATIONS", "KNOWN", "RECIPES", "UNGUARDED", "VARIANTS", "Agent", "Always", "AsIs", "AuxOrthogonalToTd", "Auxiliary", "Average",
-    "BySuite",
-    "Clip", "Clipped", "Conv", "Copy", "Curl", "Dqn", "Episode", "EpsilonGreedy", "Every", "Greedy", "Latest",
-    "MeanOverHorizon", "Mix", "Mlp", "NoAuxiliary", "Online", "Orth", "Part", "PcGrad", "Polyak", "Present",
-    "Projected", "Qrc", "Raw", "RawCurrent", "ReleasedRing", "Replay", "Separate", "Shared", "SharedFlipped",
-    "ShiftAndIntensity", "Spr", "StreamQ", "Sum", "SumOverHorizon", "Unfiltered", "Unguarded", "agent_named", "fit", "guards",
-    "from_json", "module_shapes", "name_of", "nearest_name", "parameter_count", "parse", "to_json", "tweak",
+    "ABLATIONS", "KNOWN", "RECIPES", "UNGUARDED", "VARIANTS", "Agent", "Always", "AsIs", "AuxOrthogonalToTd",
+    "Auxiliary", "Average", "BySuite", "Clip", "Clipped", "Conv", "Copy", "Curl", "Dqn", "Episode", "EpsilonGreedy",
+    "Every", "Greedy", "Latest", "MeanOverHorizon", "Mix", "Mlp", "NoAuxiliary", "Online", "Orth", "Part", "PcGrad",
+    "Polyak", "Present", "Projected", "Qrc", "Raw", "RawCurrent", "ReleasedRing", "Replay", "Separate", "Shared",
+    "SharedFlipped", "ShiftAndIntensity", "Spr", "StreamQ", "Sum", "SumOverHorizon", "Unfiltered", "Unguarded",
+    "agent_named", "fit", "from_json", "guards", "module_shapes", "name_of", "nearest_name", "parameter_count",
+    "parse", "to_json", "tweak",
 ]  # fmt: skip

@@ -142,8 +142,7 @@ def _split(text: str) -> list[str]:
 def _variants_matching(word: str) -> list[str]:
     known = list(KNOWN)
     if not any(sign in word for sign in "*?"):
-        if word not in known:
-            raise unknown("variant", word, known)
+        agent_named(word)
         return [word]
     found = [name for name in known if fnmatchcase(name, word)]
     if not found:
