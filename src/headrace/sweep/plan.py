@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from headrace.agents import KNOWN, Agent, agent_named, name_of
 from headrace.envs import registry
-from headrace.errors import BadSetting, HeadraceError, UnknownName, unknown
+from headrace.errors import BadSetting, HeadraceError, UnknownName
 from headrace.part import has, tweak
 from headrace.run import Run, make_run
 
