@@ -127,8 +127,8 @@ def held(results: Results) -> str:
     found = holding(results.root / RESULTS, "minatar", MINATAR.runs())
     short, long = (sum(r.state == "finished" for r in nine(group).records) for group in (results.short, results.long))
     return (
-        f"Of the nine variants without their guards on MinAtar there are {short} finished runs of 1M steps and {long} of "
-        f"5M steps. Of the paper's {found.wanted} runs with guards, {len(found.missing)} are missing."
+        f"Of the nine variants without their guards on MinAtar there are {short} finished runs of 1M steps and {long} "
+        f"of 5M steps. Of the paper's {found.wanted} runs with guards, {len(found.missing)} are missing."
     )
 
 
