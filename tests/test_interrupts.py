@@ -117,14 +117,14 @@ class Finalised:
 CtrlC().listen()
 try:
     Finalised()
-    time.sleep(60)
+    time.sleep(600)
 except KeyboardInterrupt:
     raise SystemExit(stopped())
 """
 
 
 def test_what_a_finaliser_drops_comes_again() -> None:
-    done = subprocess.run([sys.executable, "-c", SWALLOWING], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", SWALLOWING], capture_output=True, text=True, timeout=500)
     assert (done.returncode, done.stderr) == (INTERRUPTED, STOPPED)
 
 
@@ -138,7 +138,7 @@ except BaseException:
 IMPORTING = """
 try:
     import catching, time
-    time.sleep(60)
+    time.sleep(600)
 except KeyboardInterrupt:
     raise SystemExit(stopped())
 """
@@ -147,7 +147,7 @@ except KeyboardInterrupt:
 def test_an_import_comes_to_its_end_first(tmp_path: Path) -> None:
     (tmp_path / "catching.py").write_text(CATCHING)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{LISTENING}{IMPORTING}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=500)
     assert (done.returncode, done.stderr) == (INTERRUPTED, STOPPED)
 
 

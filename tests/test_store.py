@@ -121,17 +121,18 @@ def test_what_is_no_run_is_said_plainly(tmp_path):
 
 
 HOLD = """
-import sys, time
+import sys
 from headrace.store import RunFolder
 run = RunFolder.open(sys.argv[1], {}, {})
 print("held", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 
 
 def test_two_processes_never_write_one_run(tmp_path):
     path = tmp_path / "run"
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as holder:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], **pipes) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(RunConflict, match=rf"another process \(pid {holder.pid}\) is training the run"):

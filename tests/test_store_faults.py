@@ -21,6 +21,7 @@ from headrace.errors import (
     StorageFull,
 )
 from headrace.store import RunFolder
+from tests.sweep.support import wait_until
 from tests.toy_run import (
     STRIDE,
     arrays_at,
@@ -138,11 +139,13 @@ train(run, start, 10**9)
 
 def test_sigkill_at_random_moments_loses_and_doubles_nothing(tmp_path):
     random, steps = np.random.default_rng(0), [0]
-    for _ in range(12):
+    for number in range(12):
         command = [sys.executable, "-c", TRAIN_FOR_EVER, str(tmp_path)]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as trainer:
             assert trainer.stdout is not None
             assert trainer.stdout.readline() == "training\n"
+            if number == 0:  # however slow the disk is, something has been saved
+                wait_until(lambda: any((tmp_path / "run/checkpoints").glob("step-*")), trainer)
             time.sleep(random.uniform(0, 0.1))
             trainer.send_signal(signal.SIGKILL)
         with opened(tmp_path) as run:

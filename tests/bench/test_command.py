@@ -80,7 +80,7 @@ def test_each_place_has_the_usual_values_of_its_own_words() -> None:
         ("--seconds 0", "seconds must be a number above 0, got 0"),
         ("--variant qrc+curl", "the work of Curl is not counted"),
         ("--json /nonexistent/x.json", "cannot write /nonexistent/x.json: No such file or directory"),
-        ("--json /tmp", "cannot write /tmp: Is a directory"),
+        ("--json /", "cannot write /: Is a directory"),
         ("--on fleet --json /nonexistent/x.json", "cannot write /nonexistent/x.json: No such file or directory"),
         ("--on fleet --streams 3", "5 games need as many streams at least, got 3"),
         ("--on fleet --suite chess", "unknown suite 'chess'. Known: minatar, octax, probe."),
