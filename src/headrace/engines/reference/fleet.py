@@ -20,20 +20,17 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from headrace.engines.reference.compiled import BUFFER, Log, start_stream
-from headrace.engines.reference.networks import Layout, layout_of, steps_a_turn
+from headrace.engines.reference.networks import Layout, layout_of
 from headrace.engines.reference.stream import (
-    Received,
     Setting,
     StreamState,
     Tally,
     begin,
     chosen,
     learnt_from,
-    looked,
     make_setting,
     means,
     quantities,
-    received,
     sight_now,
     step_keys,
 )
@@ -42,7 +39,7 @@ from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
 from headrace.stream import Episode
 
-Carry = tuple[tuple[tuple[Tree, ...], tuple[Tree, ...], Received], StreamState, Log]
+Carry = tuple[tuple[Tree, ...], StreamState, Log]
 
 
 class Group:
@@ -108,7 +105,8 @@ class Fleet:
         self.groups = _groups(agents[0], envs, self.settings)
         self.layout = _roomiest(agents[0], self.groups)
         self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
-        self._block = jax.jit(self._advance_block, donate_argnums=(1, 2), compiler_options=_on_card(_CARD))
+        block = functools.partial(self._advance_all, n=BUFFER)
+        self._block = jax.jit(block, donate_argnums=(1, 2), compiler_options=_on_card(_CARD))
         self._as_written = replace(self.layout, network=self.groups[0].layout.network)
         self._sight = jax.jit(jax.vmap(sight_now))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
@@ -175,50 +173,32 @@ class Fleet:
         template = jax.eval_shape(functools.partial(begin, one, fixed), blank)
         return jax.tree.map(lambda like, x: _widened(x, (x.shape[0], *like.shape)), template, state)
 
-    def _advance_block(
-        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
-    ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        return self._advance_all(settings, env_states, state, BUFFER, steps_a_turn(self.layout.network))
-
     def _advance_all(
-        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any, turn: int = 1
+        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        if turn > 1 and n % turn:
-            raise ValueError(f"{n} steps are no whole number of turns of {turn}")
-        choose, receive = jax.vmap(chosen), jax.vmap(received)
+        choose, learn = jax.vmap(chosen), jax.vmap(learnt_from)
 
-        def led_to(env_states: tuple[Tree, ...], state: StreamState) -> tuple[tuple[Tree, ...], TimeStep]:
-            keys = jax.vmap(step_keys)(settings, state.agent.step).env
-            stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
-            return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
-
-        def answered(env_states: tuple[Tree, ...], state: StreamState, projected: Any) -> Any:
-            """The next action chosen, and what it led to, ready to be learnt from."""
-            state = choose(settings, self.layout, state, projected)
-            following, timestep = led_to(env_states, state)
-            return (env_states, following, receive(settings, self.layout, state, timestep, projected)), state
-
-        def one(i: Any, carry: Carry, settle: bool) -> Carry:
-            """From one answer of the environments to the next: what is left to be learnt from the first may go on
-            while they make the second."""
-            (_, env_states, answer), state, log = carry
-            learn = jax.vmap(functools.partial(learnt_from, settle=settle))
-            state, finished, projected = learn(settings, self.layout, state, answer)
-            log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
-            return *answered(env_states, state, projected), log
-
-        def some(i: Any, carry: Carry) -> Carry:
-            """A turn: after its last step everything is an array again."""
-            for k in range(turn):
-                carry = one(i * turn + k, carry, settle=k == turn - 1)
-            return carry
+        def one(i: Any, carry: Carry) -> Carry:
+            """Choosing comes first: it shares a pass through Q with learning, and the compiler makes one of the two."""
+            env_states, state, log = carry
+            state = choose(settings, self.layout, state)
+            env_states, timestep = self._led_to(settings, env_states, state)
+            state, finished = learn(settings, self.layout, state, timestep)
+            return env_states, state, Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
-        projected = jax.vmap(looked)(self.layout, state)
-        begun = *answered(env_states, state, projected), log
-        (env_states, _, _), state, log = jax.lax.fori_loop(0, n // turn, some, begun)
+        env_states, state, log = jax.lax.fori_loop(0, n, one, (env_states, state, log))
+        state = choose(settings, self.layout, state)
         return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
+
+    def _led_to(
+        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
+    ) -> tuple[tuple[Tree, ...], TimeStep]:
+        """What the environments answer to the chosen actions."""
+        keys = jax.vmap(step_keys)(settings, state.agent.step).env
+        stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
+        return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
 
 
 def _renewed(tally: Tally, step: jax.Array) -> Tally:
@@ -227,7 +207,7 @@ def _renewed(tally: Tally, step: jax.Array) -> Tally:
     return begun._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
 
 
-# Two turns of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
+# Two steps of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
 # does so where the number of steps is part of the program. The whole loop is one graph that the card goes through by
 # itself, and kernels that do not wait for each other run side by side: most are far too small to fill a card.
 _CARD = {
@@ -263,7 +243,7 @@ def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:
     if len(frames) > 1:
         raise BadSetting(f"the environments of a fleet must stack equally many frames, got {sorted(frames)}")
     wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions, frames.pop())
-    return replace(wide, network=_as_kernels(wide, len(counts)), actions=jnp.array(counts, jnp.int32))
+    return replace(wide, network=_as_kernels(wide), actions=jnp.array(counts, jnp.int32))
 
 
 def handicap() -> str:
@@ -279,17 +259,17 @@ def handicap() -> str:
     return ""
 
 
-def _as_kernels(layout: Layout, streams: int) -> Any:
+def _as_kernels(layout: Layout) -> Any:
     """The network as this machine computes it best."""
     if handicap():
         return layout.network
     from headrace.engines.reference.fused import fused_where_it_fits
 
     # The compiler remarks on each load of single numbers, with a stack trace of itself. Where llvm-symbolizer is
-    # installed, looking up its lines takes minutes (decision 0030).
+    # installed, looking up its lines takes minutes.
     os.environ.setdefault("LLVM_DISABLE_SYMBOLIZATION", "1")
 
-    return fused_where_it_fits(layout.network, layout.observation_shape, streams)
+    return fused_where_it_fits(layout.network, layout.observation_shape)
 
 
 def _joined(timesteps: list[TimeStep], frame_shape: tuple[int, ...]) -> TimeStep:
