@@ -255,7 +255,7 @@ def assert_like_alone(variant: str, games: str, compared: str, *settings: str, k
     runs = sorted(grid(variant, games, seeds=[0], steps=1e6, settings=settings), key=lambda run: run.env.name)
     fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * len(runs), 1_000_000)
     fleet.begin()
-    episodes, together = fleet.run(200).episodes(), fleet.save()
+    episodes, together = fleet.run(200).episodes(), [arrays for arrays, _ in fleet.save()]
     for i, run in enumerate(runs):
         if run.env.name in compared:
             alone = CompiledStream(run.agent, run.env.compiled(), seed=0, steps=1_000_000)
@@ -294,7 +294,7 @@ def test_streams_with_numbers_of_their_own_are_the_same_runs_alone() -> None:
     assert len({run.agent for run in runs}) == len(runs) == 8
     fleet = Fleet([run.agent for run in runs], [run.env.compiled() for run in runs], [0] * 8, 100_000)
     fleet.begin()
-    episodes, together = fleet.run(200).episodes(), fleet.save()
+    episodes, together = fleet.run(200).episodes(), [arrays for arrays, _ in fleet.save()]
     alone = [CompiledStream(run.agent, run.env.compiled(), seed=0, steps=100_000) for run in runs]
     for i, stream in enumerate(alone):
         stream.begin()

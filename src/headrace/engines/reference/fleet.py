@@ -39,6 +39,7 @@ from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
 from headrace.stream import Episode
 
+Saved = tuple[dict[str, np.ndarray], dict[str, Any]]  # a stream's arrays, and what its environment saved beside them
 Carry = tuple[tuple[Tree, ...], StreamState, Log]
 
 
@@ -57,6 +58,11 @@ class Group:
     def templates(self) -> tuple[Tree, StreamState]:
         one = jax.tree.map(lambda x: x[0], self.settings)
         return jax.eval_shape(functools.partial(start_stream, self.layout, self.env), one)
+
+    def template(self) -> StreamState:
+        """The shapes of one of its streams, without the environment."""
+        one = jax.tree.map(lambda x: x[0], self.settings)
+        return jax.eval_shape(functools.partial(begin, one, self.layout), jnp.zeros(self.layout.frame_shape))
 
 
 class Block:
@@ -139,31 +145,34 @@ class Fleet:
             return self._block, (self.settings, *self._begun())
         return self._some, (self.settings, *self._begun(), n)
 
-    def save(self) -> list[dict[str, np.ndarray]]:
+    def save(self) -> list[Saved]:
         """Each stream as it would have saved itself alone."""
         env_states, state = jax.device_get(self._begun())
-        saved = []
+        saved: list[Saved] = []
         for group, env_state in zip(self.groups, env_states, strict=True):
             _, template = group.templates()
             for i, row in enumerate(range(*group.rows.indices(self.size))):
-                mine = jax.tree.map(lambda like, x, row=row: _cut(x[row], like.shape), template, state)
+                mine = jax.tree.map(lambda like, x, row=row: cut(x[row], like.shape), template, state)
                 env_mine = jax.tree.map(lambda x, i=i: x[i], env_state)
-                saved.append({**named_arrays("stream", mine), **named_arrays("env", env_mine)})
+                saved.append(({**named_arrays("stream", mine), **named_arrays("env", env_mine)}, {}))
         return saved
 
-    def restore(self, saved: Sequence[dict[str, np.ndarray]]) -> None:
+    def restore(self, saved: Sequence[Saved]) -> None:
         env_states, states = [], []
         for group in self.groups:
             env_template, template = group.templates()
-            mine = saved[group.rows]
-            env_states.append(_stack([from_named_arrays("env", env_template, arrays) for arrays in mine]))
-            states.append(self._with_room(_stack([from_named_arrays("stream", template, a) for a in mine])))
+            mine = [arrays for arrays, _ in saved[group.rows]]
+            env_states.append(stack([from_named_arrays("env", env_template, arrays) for arrays in mine]))
+            states.append(self._with_room(stack([from_named_arrays("stream", template, a) for a in mine])))
         self._states = tuple(env_states), jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
         self.step = int(self._states[1].agent.step[0])
 
+    def close(self) -> None:
+        """Lets go of what runs beside the program."""
+
     def _begun(self) -> tuple[tuple[Tree, ...], StreamState]:
         if self._states is None:
-            raise RuntimeError("begin() or restore(...) comes before anything else")
+            raise RuntimeError("call begin() or restore(...) first")
         return self._states
 
     def _with_room(self, state: StreamState) -> StreamState:
@@ -190,7 +199,7 @@ class Fleet:
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
         env_states, state, log = jax.lax.fori_loop(0, n, one, (env_states, state, log))
         state = choose(settings, self.layout, state)
-        return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
+        return env_states, state._replace(tally=renewed(state.tally, state.agent.step)), log, state.tally
 
     def _led_to(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
@@ -201,7 +210,7 @@ class Fleet:
         return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
 
 
-def _renewed(tally: Tally, step: jax.Array) -> Tally:
+def renewed(tally: Tally, step: jax.Array) -> Tally:
     """Sums begin anew at every multiple of 1,000 steps."""
     begun = jax.tree.map(lambda x: jnp.where(step % BUFFER == 0, jnp.zeros_like(x), x), tally)
     return begun._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
@@ -285,9 +294,9 @@ def _widened(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return x if x.shape == shape else jnp.pad(x, [(0, to - now) for now, to in zip(x.shape, shape, strict=True)])
 
 
-def _cut(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def cut(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return x[tuple(slice(n) for n in shape)]
 
 
-def _stack(trees: list[Tree]) -> Tree:
+def stack(trees: list[Tree]) -> Tree:
     return jax.tree.map(lambda *xs: jnp.stack(xs), *trees)
