@@ -110,5 +110,6 @@ def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...], stream
     whole = rows * columns * channels % ONE.inputs == 0 and network.hidden % ONE.outputs == 0
     if not (powers and small and whole):
         return network
-    many = streams >= MANY and network.hidden == power(network.hidden)  # a tile of a pass is as wide as the layer
+    tiles = network.hidden == power(network.hidden)  # a tile of a pass is as wide as the layer
+    many = streams >= MANY and tiles and network.head == Conv().head
     return ForMany(Fused(network)) if many else Fused(network)
