@@ -22,8 +22,8 @@ class Unbounded:
 
 
 class Bound(Unbounded):
-    """Each module moves in a pass of its own, on which what comes next is made of it; how far all went together is known
-    only afterwards. It is seldom too far."""
+    """A module moves in the same pass in which the next input goes through it. How far all modules went together is
+    known only afterwards; it is seldom too far."""
 
     def __init__(self, frame: Frame, norm: float) -> None:
         memory, self._blocks = frame.memory, list(frame.params.values())
