@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Conv, Mlp, agent_named
+from headrace.agents import Conv, Mlp, Relu, agent_named
 from headrace.engines.reference import fleet
 from headrace.engines.reference.fused import (
     Fused,
@@ -116,8 +116,9 @@ def test_a_fleet_of_kernels_is_a_fleet_of_products(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_does_not_fit_stays_as_it_is() -> None:
-    small = Conv()
+    small, rectified = Conv(), Conv(head=Relu())
     assert fused_where_it_fits(small, (10, 10, 4)) == Fused(small)
+    assert fused_where_it_fits(rectified, (10, 10, 4)) == Fused(rectified)  # what is behind P is no kernel
     assert fused_where_it_fits(Conv(hidden=96), (10, 10, 4)) == Fused(Conv(hidden=96))
     large = Conv((32, 64, 64), ((8, 8), (4, 4), (3, 3)), ((4, 4), (2, 2), (1, 1)), 512)
     for network, shape in [

@@ -30,6 +30,8 @@ KNOWN = {
     agents.Clipped, agents.Always, agents.Every, agents.Greedy, agents.Unfiltered, agents.Orth, agents.Raw,
     agents.Projected, agents.RawCurrent, agents.Sum, agents.Mix, agents.SharedFlipped, agents.AuxOrthogonalToTd,
     agents.Present, agents.Average, agents.PcGrad, agents.Clip, agents.Unguarded,
+    agents.Bounded, agents.LeakyNorm, agents.Relu, agents.Apart, agents.Together, agents.Kept, agents.Fading,
+    agents.Limited, agents.Unlimited,
 }  # fmt: skip
 
 

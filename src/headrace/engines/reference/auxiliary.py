@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
 from headrace.engines.reference.augment import VIEW_DRAWS, views
-from headrace.engines.reference.filters import filter_gradient, init_filter
+from headrace.engines.reference.filters import filter_gradient, init_filter, rested
 from headrace.engines.reference.guard import guarded
 from headrace.engines.reference.networks import Layout, Modules
 from headrace.engines.reference.objectives import aux_loss, images_viewed, learnt_modules, target_modules
@@ -128,7 +128,7 @@ def _(
     def rest(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
         nothing = zeros(modules)
         zero = jnp.zeros((), nothing["encoder"][0]["w"].dtype)
-        return zero, nothing["encoder"], nothing, history, jnp.float32(0)
+        return zero, nothing["encoder"], nothing, rested(aux.filter, history), jnp.float32(0)
 
     loss, raw, filtered, history, acts = jax.lax.cond(active, learn, rest, state.history)
     descent = -aux.lr * aux.weight

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, Conv, Mlp, fit, module_shapes
+from headrace.agents import Agent, Conv, LeakyNorm, Mlp, Relu, fit, module_shapes
 from headrace.engines.reference.trees import register_parts
 from headrace.envs.base import one_frame
 
@@ -34,6 +34,7 @@ class Layout:
     n_actions: int
     actions: Any
     frames: int = 1  # that an observation is stacked of
+    head: LeakyNorm | Relu = LeakyNorm()  # between the projection and the layer that gives the values
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -41,13 +42,14 @@ class Layout:
 
 
 jax.tree_util.register_dataclass(
-    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions", "frames"]
+    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions", "frames", "head"]
 )
 
 
 def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, frames: int = 1) -> Layout:
     register_parts()  # an agent of a user's own parts comes through here before anything else
-    return Layout(fit(agent.network, observation_shape), observation_shape, n_actions, n_actions, frames)
+    network = fit(agent.network, observation_shape)
+    return Layout(network, observation_shape, n_actions, n_actions, frames, network.head)
 
 
 def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
@@ -181,14 +183,30 @@ def unroll(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) 
 
 
 def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
-    """Q(s, .): the encoder, the projection with LayerNorm and LeakyReLU, the head; -inf where there is no action."""
+    """Q(s, .): the encoder, the projection, the head with what precedes it; -inf where there is no action."""
     z = encode(layout.network, modules["encoder"], obs).reshape(-1)
     return q_of(layout, modules["head"][0], dense_in(layout.network, modules["projection"][0], z))
 
 
 def q_of(layout: Layout, head: Layer, projected: jax.Array) -> jax.Array:
     """Q(s, .) of what the projection made of s."""
-    return of_actions(layout, dense(head, activate(projected)))
+    return of_actions(layout, dense(head, headed(layout.head, projected)))
+
+
+@singledispatch
+def headed(head: Any, projected: jax.Array) -> jax.Array:
+    """What the layer that gives the values is given of the projection's result."""
+    raise TypeError(f"no head {head!r}")
+
+
+@headed.register
+def _(head: LeakyNorm, projected: jax.Array) -> jax.Array:
+    return activate(projected)
+
+
+@headed.register
+def _(head: Relu, projected: jax.Array) -> jax.Array:
+    return jax.nn.relu(projected)  # with slope 0 at exactly zero, where jnp.maximum has 1/2
 
 
 def of_actions(layout: Layout, q: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from headrace.engines.reference.networks import Layout, Modules, activate, dense, encode, q_of
+from headrace.engines.reference.networks import Layout, Modules, dense, encode, headed, q_of
 
 STATES = 8  # observations that are kept
 EVERY = 125  # steps from one to the next; eight of them span the interval between two log points
@@ -41,7 +41,7 @@ def _evaluated(layout: Layout, params: Modules, obs: jax.Array) -> tuple[jax.Arr
     """Q(s, .), the latent, and the units between projection and head."""
     z = encode(layout.network, params["encoder"], obs).reshape(-1)
     projected = dense(params["projection"][0], z)
-    return q_of(layout, params["head"][0], projected), z, activate(projected)
+    return q_of(layout, params["head"][0], projected), z, headed(layout.head, projected)
 
 
 def measures(q: jax.Array, z: jax.Array, hidden: jax.Array, held: jax.Array, valid: jax.Array) -> dict[str, jax.Array]:

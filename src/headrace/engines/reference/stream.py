@@ -38,6 +38,7 @@ from headrace.normalize import (
     empty_reward_scale,
     include,
     include_reward,
+    limited,
     scaled_reward,
     standardised,
 )
@@ -96,10 +97,10 @@ def step_keys(setting: Setting, step: jax.Array) -> Keys:
     return Keys(*jax.random.split(jax.random.fold_in(setting.key, step)))
 
 
-def _observe(scale: Moments, frame: Any) -> tuple[Moments, jax.Array]:
-    """The statistics take the frame in before it is standardised by them."""
+def _observe(agent: Agent, scale: Moments, frame: Any) -> tuple[Moments, jax.Array]:
+    """The statistics take the frame in before it is standardised by them, and limited as the agent asks."""
     scale = include(scale, frame)
-    return scale, standardised(scale, frame, jnp)
+    return scale, limited(agent.observations, standardised(scale, frame, jnp), jnp)
 
 
 def _first(layout: Layout, frame: jax.Array) -> jax.Array:
@@ -125,7 +126,7 @@ def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array)
 def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
     """The state before the first step, from the environment's first observation."""
     agent = init_agent(setting.agent, layout, jax.random.fold_in(setting.key, 2**31 - 1))
-    obs_scale, frame = _observe(empty_moments(layout.frame_shape, jnp), obs)
+    obs_scale, frame = _observe(setting.agent, empty_moments(layout.frame_shape, jnp), obs)
     normal = _first(layout, frame)
     choice = _choose(setting, layout, agent, normal)
     nothing = jnp.float32(0)
@@ -137,7 +138,7 @@ def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
 
 def restarted(setting: Setting, layout: Layout, state: StreamState, obs: jax.Array) -> StreamState:
     """The state at the start of another episode, the present one having been broken off: nothing is learnt from it."""
-    obs_scale, frame = _observe(state.obs_scale, obs)
+    obs_scale, frame = _observe(setting.agent, state.obs_scale, obs)
     nothing = jnp.float32(0)
     after = state._replace(
         agent=broken_off(state.agent),
@@ -165,10 +166,10 @@ def learnt_from(
     setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep
 ) -> tuple[StreamState, Finished]:
     """Learns from what the chosen action led to; the choice is still the old one."""
-    obs_scale, frame = _observe(state.obs_scale, timestep.successor)
+    obs_scale, frame = _observe(setting.agent, state.obs_scale, timestep.successor)
     next_obs = _followed(state.obs, frame)
     reward_scale = include_reward(state.reward_scale, timestep.reward, timestep.last, setting.agent.td.gamma)
-    restarted, first_frame = _observe(obs_scale, timestep.obs)
+    restarted, first_frame = _observe(setting.agent, obs_scale, timestep.obs)
     obs_scale, obs = choose(timestep.last, (restarted, _first(layout, first_frame)), (obs_scale, next_obs))
     transition = Transition(
         obs=state.obs,
