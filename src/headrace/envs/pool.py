@@ -23,9 +23,9 @@ from headrace.envs.registry import Environment
 from headrace.errors import EnvironmentFault
 from headrace.stream import begun, stepped
 
-STEP, DONE, STOP = b"s", b".", b"q"
+STEP, DONE = b"s", b"."
+OTHER = b"o"  # what follows is pickled
 MadeOf = tuple[int, tuple[int, ...], str]
-OTHER = b"o"  # a request that follows, pickled
 
 
 class Shared:

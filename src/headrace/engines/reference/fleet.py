@@ -112,7 +112,7 @@ class Fleet:
         self.layout = _roomiest(agents[0], self.groups)
         self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
         block = functools.partial(self._advance_all, n=BUFFER)
-        self._block = jax.jit(block, donate_argnums=(1, 2), compiler_options=_on_card(_CARD))
+        self._block = jax.jit(block, donate_argnums=(1, 2), compiler_options=on_card(_CARD))
         self._as_written = replace(self.layout, network=self.groups[0].layout.network)
         self._sight = jax.jit(jax.vmap(sight_now))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
@@ -219,14 +219,14 @@ def renewed(tally: Tally, step: jax.Array) -> Tally:
 # Two steps of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
 # does so where the number of steps is part of the program. The whole loop is one graph that the card goes through by
 # itself, and kernels that do not wait for each other run side by side: most are far too small to fill a card.
-_CARD = {
-    "xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER",
+GRAPHS = {
     "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
     "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
 }
+_CARD = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER", **GRAPHS}
 
 
-def _on_card(options: dict[str, str]) -> dict[str, str] | None:
+def on_card(options: dict[str, str]) -> dict[str, str] | None:
     return options if jax.default_backend() == "gpu" else None
 
 

@@ -16,15 +16,13 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
-from headrace.engines.reference.compiled import Log
-from headrace.engines.reference.fleet import Block, Fleet, Saved, cut, renewed, stack
+from headrace.engines.reference.compiled import BUFFER, Log
+from headrace.engines.reference.fleet import GRAPHS, Block, Fleet, Saved, cut, on_card, renewed, stack
 from headrace.engines.reference.networks import Layout
 from headrace.engines.reference.stream import Finished, Setting, StreamState, Tally, advance, begin, restarted
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.envs.pool import Pool
 from headrace.envs.registry import Environment
-
-BUFFER = 1000
 
 
 class Shown(NamedTuple):
@@ -52,7 +50,7 @@ class HostFleet(Fleet):
         super().__init__(agents, [Shown(specs[env]) for env in envs], seeds, steps)  # type: ignore[misc]
         self.seeds = list(seeds)
         self.pool = Pool(envs, [specs[env] for env in envs])
-        self._advance = jax.jit(_advance, donate_argnums=2)
+        self._advance = jax.jit(_advance, donate_argnums=2, compiler_options=on_card(GRAPHS))
         self._counted_off = jax.jit(_counted_off, donate_argnums=0)
         self._state: StreamState | None = None
 
