@@ -22,6 +22,7 @@ from headrace.envs.registry import Environment
 from headrace.errors import CheckpointDamaged, Diverged, EnvironmentFault, HeadraceError, unknown
 from headrace.files import require_folder
 from headrace.footprint import footprint
+from headrace.health import Watch
 from headrace.manifest import FILE, commit, machine_facts
 from headrace.progress import Progress, Silent
 from headrace.run import Run, make_run, whole
@@ -249,6 +250,7 @@ class _Training:
             self.progress.notice(f"continuing from step {checkpoint.step:,}")
         self.pace.saved(self.stream.step)
         self.speed.start(self.stream.step, sum(self.folder.speed()["seconds"][-1:]))
+        self.watch = Watch(self.run.agent, self.folder.metrics())
         self._open_sinks(self.stream.step)
 
     def _open_sinks(self, step: int) -> None:
@@ -259,7 +261,8 @@ class _Training:
         try:
             why = self.stream.restore(arrays, state)
         except CheckpointDamaged as error:
-            raise HeadraceError(f"the checkpoint of {self.folder.path} does not fit this program: {error}") from error
+            said = f"the checkpoint of {self.folder.path} does not fit this program: {error}"
+            raise HeadraceError(f"{said}; --out FOLDER begins the run anew elsewhere") from error
         if why:
             self.progress.notice(f"{why}: a new episode is begun, and the run is no longer exact")
             self.folder.record_break(self.stream.step, why)
@@ -291,6 +294,8 @@ class _Training:
         self.folder.append_metrics(row)
         self.folder.append_speed(step, self.speed.rate, self.speed.seconds)
         self.progress.metrics(means)
+        for finding in self.watch.see(row):
+            self.progress.notice(finding.sentence)
         for sink in self.sinks:
             sink.log(step, {**row, "steps_per_s": self.speed.rate})
 
