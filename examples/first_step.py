@@ -1,10 +1,10 @@
-"""How far the first steps of a run move an agent, and whether it still sees afterwards. Less than a minute.
+"""How far the first steps of a run move an agent, and whether it still sees afterwards. About a minute of one core.
 
-    python examples/first_step.py                     the nine variants with and without the guard, one game of each suite
+    python examples/first_step.py                  a few games, the nine variants with and without the guard
     python examples/first_step.py gym/MountainCar-v0 --agents qrc qrc+unguarded --steps 500
 
-An agent sees by as much as its values of one action vary from screen to screen, beside how much those of one screen vary
-from action to action. docs/first_step.md says what this is about; its tables are made by
+Sight is how far Q differs between screens, relative to how far it differs between actions (docs/glossary.md). What all
+this is about is told in docs/first_step.md, whose tables are made by
 
     python examples/first_step.py atari/breakout atari/pong octax/pong octax/worm --steps 5000 \\
         --csv results/tables/first_step.csv
@@ -87,11 +87,8 @@ def move(before: Arrays, after: Arrays) -> float:
 
 
 def sight(q: np.ndarray) -> float:
-    """How much values vary over screens, relative to how much they vary over actions; q[screen, action].
-
-    What all actions' values have in common at a screen counts too: a value that depends on the screen sees it.
-    """
-    return float(np.sqrt(q.var(axis=0).mean() / q.var(axis=1).mean()))
+    """How far Q differs between screens, relative to how far it differs between actions; q[screen, action]."""
+    return float(np.sqrt(q.var(axis=0).mean()) / q.std(axis=1).mean())
 
 
 @functools.partial(jax.jit, static_argnums=0)
