@@ -18,6 +18,7 @@ from headrace.engines.fast.kernels.scales import scale_reward, stack, stack_firs
 from headrace.engines.fast.memory import NONE, Block, Program
 from headrace.engines.fast.networks import Rows
 from headrace.engines.fast.rules import td_of
+from headrace.engines.fast.sight import SightPlan
 from headrace.engines.fast.spr import VIEW_DRAWS, SprPlan
 from headrace.engines.fast.targets import Target
 from headrace.engines.fast.updates import (
@@ -68,6 +69,7 @@ class StreamPlan:
         self._place_modules()
         self._place_stream()
         self._place_account()
+        self.sight = SightPlan(frame, self.td)
         self.prepare, self.respond, self.alone, self.begin, self.resume = (Program() for _ in range(5))
         self._prepare(self.prepare)
         self._respond(self.respond)

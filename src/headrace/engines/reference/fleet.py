@@ -34,6 +34,7 @@ from headrace.engines.reference.stream import (
     means,
     quantities,
     received,
+    sight_now,
     step_keys,
 )
 from headrace.engines.reference.trees import Tree
@@ -64,8 +65,8 @@ class Group:
 class Block:
     """What some steps of all streams left for the host. Asking waits until the steps are taken."""
 
-    def __init__(self, start: int, steps: int, log: Log, tally: Tally) -> None:
-        self.start, self.steps, self._log, self._on_device = start, steps, log, tally
+    def __init__(self, start: int, steps: int, log: Log, tally: Tally, sight: dict[str, jax.Array]) -> None:
+        self.start, self.steps, self._log, self._on_device, self._sight = start, steps, log, tally, sight
 
     @property
     def end(self) -> int:
@@ -84,8 +85,9 @@ class Block:
         return found
 
     def means(self) -> list[dict[str, float]]:
-        """Means since the last multiple of 1,000 steps before this block's end, stream by stream."""
-        columns = means(self.tally)
+        """Means since the last multiple of 1,000 steps before this block's end, stream by stream; at such a multiple
+        also how well the agents see."""
+        columns = {**means(self.tally), **jax.device_get(self._sight)}
         return [dict(zip(columns, row, strict=True)) for row in np.stack(list(columns.values()), axis=-1).tolist()]
 
     def trouble(self) -> dict[int, tuple[str, int]]:
@@ -107,6 +109,8 @@ class Fleet:
         self.layout = _roomiest(agents[0], self.groups)
         self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
         self._block = jax.jit(self._advance_block, donate_argnums=(1, 2), compiler_options=_on_card(_CARD))
+        self._as_written = replace(self.layout, network=self.groups[0].layout.network)
+        self._sight = jax.jit(jax.vmap(sight_now))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
         self.step = 0
 
@@ -123,7 +127,9 @@ class Fleet:
         env_states, state, log, tally = program(*arguments)
         self._states = env_states, state
         self.step += n
-        return Block(self.step - n, n, log, tally)
+        # Now, since the next block will overwrite the state.
+        sight = {} if self.step % BUFFER else self._sight(self._as_written, state)
+        return Block(self.step - n, n, log, tally, sight)
 
     def program(self, n: int) -> tuple[Any, tuple[Any, ...]]:
         """The compiled loop that takes n steps, and its arguments.

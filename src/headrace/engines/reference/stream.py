@@ -31,6 +31,7 @@ from headrace.engines.reference.agent import (
     look,
 )
 from headrace.engines.reference.networks import Layout, apart
+from headrace.engines.reference.sight import none_seen, seen_with, sight
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import choose
 from headrace.envs.base import TimeStep
@@ -66,6 +67,7 @@ class StreamState(NamedTuple):
     episode_return: jax.Array
     episode_length: jax.Array
     tally: Tally
+    seen: jax.Array  # observations that sight is measured on
 
 
 class Received(NamedTuple):
@@ -148,8 +150,9 @@ def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
     choice = _choose(setting, layout, agent, normal)
     nothing = jnp.float32(0)
     return StreamState(
-        agent, obs_scale, empty_reward_scale(jnp), normal, choice, nothing, jnp.int32(0), empty_tally(setting, layout)
-    )
+        agent, obs_scale, empty_reward_scale(jnp), normal, choice, nothing, jnp.int32(0), empty_tally(setting, layout),
+        none_seen(layout),
+    )  # fmt: skip
 
 
 def restarted(setting: Setting, layout: Layout, state: StreamState, obs: jax.Array) -> StreamState:
@@ -244,6 +247,7 @@ def learnt_from(
         episode_return=jnp.where(what.last, 0, finished.episode_return),
         episode_length=jnp.where(what.last, 0, finished.episode_length),
         tally=_counted(state.tally, *apart(layout.network, (learnt, agent.step))),
+        seen=seen_with(state.seen, state.obs, state.agent.step),
     )
     return after, finished, ahead
 
@@ -282,6 +286,19 @@ def report(tally: Tally) -> tuple[dict[str, float], Tally]:
     """Means over the steps counted, those of the auxiliary over the steps on which it learnt; and an empty tally."""
     cleared = jax.tree.map(jnp.zeros_like, tally)._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
     return {name: float(mean) for name, mean in means(jax.device_get(tally)).items()}, cleared
+
+
+def sight_now(layout: Layout, state: StreamState) -> dict[str, jax.Array]:
+    """How well the agent sees with its present parameters."""
+    return sight(layout, state.agent.params, state.seen, state.agent.step)
+
+
+_sight_now = jax.jit(sight_now, static_argnums=0)
+
+
+def sight_told(layout: Layout, state: StreamState) -> dict[str, float]:
+    """The same as numbers."""
+    return {name: float(value) for name, value in jax.device_get(_sight_now(layout, state)).items()}
 
 
 def means(tally: Tally) -> dict[str, np.ndarray]:
