@@ -1,8 +1,8 @@
 """A game that cannot be played blind: do what the sign says.
 
-At every step one of two signs is shown, as a coin falls; the action of its number earns 1, the others -1, and one action
-is never right. Signs do not depend on what is done, so that whoever does not look earns 0 on average at best, however
-clever, and whoever looks earns 1. An episode is eight steps, long enough for SPR's window to fill.
+At every step one of two signs is shown, as a coin falls; the action of its number earns 1, any other -1. Signs do not
+depend on what is done, so that whoever does not look earns 0 on average at best, however clever, and whoever looks
+earns 1. One action is never right. An episode is eight steps, long enough for SPR's window to fill.
 """
 
 from __future__ import annotations
