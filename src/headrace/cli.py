@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from headrace.analysis import command as latents_command
+from headrace.analysis import doctor as doctor_command
 from headrace.analysis import watch as watch_command
 from headrace.analysis.report import command as report_command
 from headrace.bench import command as bench_command
@@ -98,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
     _run_word(_command(commands, "show", _show, "what a run is and how far it got"))
+    doctor_command.add_words(_command(commands, "doctor", doctor_command.run, doctor_command.ABOUT))
     latents_command.add_words(_command(commands, "latents", latents_command.run, latents_command.ABOUT), _number)
     report_command.add_words(_command(commands, "report", report_command.run, report_command.ABOUT), _number)
     watch_command.add_words(_command(commands, "watch", watch_command.run, watch_command.ABOUT), _number)

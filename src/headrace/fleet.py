@@ -16,6 +16,7 @@ from headrace import snapshots
 from headrace.checkpoints import Checkpoint
 from headrace.errors import BadSetting, HeadraceError
 from headrace.footprint import footprint
+from headrace.health import Finding, Watch
 from headrace.progress import Progress, Silent
 from headrace.run import Run, seconds, whole
 from headrace.store import RunFolder, RunWriter
@@ -104,12 +105,16 @@ class _Member:
         checkpoint = self.folder.resume()
         self.recent.clear()
         self.recent.extend(self.folder.episodes()["return"][-RECENT:])
+        self.watch = Watch(self.run.agent, self.folder.metrics())
         return checkpoint
 
-    def log(self, step: int, means: dict[str, float], speed: Speed) -> None:
+    def log(self, step: int, means: dict[str, float], speed: Speed) -> list[Finding]:
+        """Writes a row; returns what it shows for the first time."""
         mean = float(np.mean(self.recent)) if self.recent else float("nan")
-        self.folder.append_metrics({"step": step, "return": mean, **means})
+        row = {"step": step, "return": mean, **means}
+        self.folder.append_metrics(row)
         self.folder.append_speed(step, speed.rate, speed.seconds)
+        return self.watch.see(row)
 
     def freeze(self, quantity: str, step: int) -> None:
         self.diverged = True
@@ -219,7 +224,8 @@ class _FleetTraining:
             member.folder.append_episodes(episodes[i])
             member.recent.extend(e.episode_return for e in episodes[i])
             if means is not None:
-                member.log(block.end, means[i], self.speed)
+                for finding in member.log(block.end, means[i], self.speed):
+                    self.progress.notice(f"{member.run.name}: {finding.sentence}")
         self.progress.show(self.members[0].run, block.end, self.speed.rate, self._mean_return())
 
     def _mean_return(self) -> float:

@@ -22,6 +22,7 @@ from headrace.envs.registry import Environment
 from headrace.errors import CheckpointDamaged, Diverged, EnvironmentFault, HeadraceError, unknown
 from headrace.files import require_folder
 from headrace.footprint import footprint
+from headrace.health import Watch
 from headrace.manifest import FILE, commit, machine_facts
 from headrace.progress import Progress, Silent
 from headrace.run import Run, make_run, whole
@@ -249,6 +250,7 @@ class _Training:
             self.progress.notice(f"continuing from step {checkpoint.step:,}")
         self.pace.saved(self.stream.step)
         self.speed.start(self.stream.step, sum(self.folder.speed()["seconds"][-1:]))
+        self.watch = Watch(self.run.agent, self.folder.metrics())
         self._open_sinks(self.stream.step)
 
     def _open_sinks(self, step: int) -> None:
@@ -291,6 +293,8 @@ class _Training:
         self.folder.append_metrics(row)
         self.folder.append_speed(step, self.speed.rate, self.speed.seconds)
         self.progress.metrics(means)
+        for finding in self.watch.see(row):
+            self.progress.notice(finding.sentence)
         for sink in self.sinks:
             sink.log(step, {**row, "steps_per_s": self.speed.rate})
 

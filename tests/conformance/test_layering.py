@@ -25,6 +25,8 @@ RECORDS = (
     "store", "tables",
 )  # fmt: skip
 
+ABOUT_AGENTS = ("agents", "health", "part")
+
 # A package or module, and all that it may import of headrace. Files that are not named here may import all but `cli`.
 MAY_IMPORT = {
     "errors": (),
@@ -33,12 +35,13 @@ MAY_IMPORT = {
     "normalize": (),
     "part": ("errors",),
     "agents": ("agents", "part", "errors"),
+    "health": ("agents",),
     "envs": ("envs", "part", "errors"),
     "stream": ("envs.base", "errors"),
     "engines": ("engines", "agents", "part", "errors", "envs.base", "envs.answers", "normalize", "stream"),
     **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
-    "analysis": (*RECORDS, "analysis", "agents", "envs", "part", "errors", "normalize", "run", "evaluation", "wording"),
+    "analysis": (*RECORDS, *ABOUT_AGENTS, "analysis", "envs", "errors", "normalize", "run", "evaluation", "wording"),
 }
 
 
