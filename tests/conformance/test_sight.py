@@ -21,7 +21,9 @@ from headrace.engines.reference.arrays import from_named_arrays
 from headrace.engines.reference.networks import init_params, layout_of, q_values
 from headrace.engines.reference.stream import begin, trouble_in
 from headrace.envs.base import EnvSpec
+from headrace.health import Watch
 from headrace.normalize import Moments, standardised
+from headrace.training import LOG_EVERY
 from tests.conformance.signs import BEST, BLIND, Signs, screens, vectors
 from tests.engines.fast.support import Reference
 
@@ -109,8 +111,20 @@ def test_a_variant_beats_whoever_plays_blind(engine, shown, hidden, name):
 @pytest.mark.parametrize("name", ["dqn+unguarded", "qrc+unguarded"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_without_a_guard_it_goes_blind_on_screens(engine, name):
-    """And nothing else betrays it: all is finite."""
+    """All is finite, and nothing else betrays it. Sight of six seeds: at most 2e-7; with the guard, at least 0.78."""
     found = played(ENGINES[engine], name, "screens")
     assert found.trouble is None
     assert found.reward < CLEARLY
-    assert found.sight < 0.01
+    assert found.sight < 1e-3
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("qrc", []), ("qrc+unguarded", ["blind"])])
+def test_the_watch_catches_a_blind_agent_and_no_other(name, kinds):
+    agent, env, found = agent_for(name, "screens"), Signs(screens()), []
+    engine, watch = FastEngine(agent, env.spec, seed=0, steps=3 * LOG_EVERY), Watch(agent)
+    engine.begin(env.reset(0))
+    for step in range(1, 3 * LOG_EVERY + 1):
+        engine.learn(env.step(engine.action))
+        if step % LOG_EVERY == 0:
+            found += watch.see({"step": step, **engine.report()})
+    assert [finding.kind for finding in found] == kinds
