@@ -7,7 +7,7 @@ Sight is how far Q differs between screens, relative to how far it differs betwe
 this is about is told in docs/first_step.md, whose tables are made by
 
     python examples/first_step.py atari/breakout atari/pong octax/pong octax/worm --steps 5000 \\
-        --csv results/tables/first_step.csv
+        --csv results/first_step.csv
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TABLE = ROOT / "results/tables/first_step.csv"
+TABLE = ROOT / "results/first_step.csv"
 
 
 @pytest.fixture(scope="module")
