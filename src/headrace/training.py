@@ -261,7 +261,8 @@ class _Training:
         try:
             why = self.stream.restore(arrays, state)
         except CheckpointDamaged as error:
-            raise HeadraceError(f"the checkpoint of {self.folder.path} does not fit this program: {error}") from error
+            said = f"the checkpoint of {self.folder.path} does not fit this program: {error}"
+            raise HeadraceError(f"{said}; --out FOLDER begins the run anew elsewhere") from error
         if why:
             self.progress.notice(f"{why}: a new episode is begun, and the run is no longer exact")
             self.folder.record_break(self.stream.step, why)

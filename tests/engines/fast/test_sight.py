@@ -12,6 +12,7 @@ from headrace.engines.fast.sight import EVERY, NAMES, measures
 from headrace.engines.reference.arrays import from_named_arrays
 from headrace.engines.reference.networks import init_params, layout_of
 from headrace.engines.reference.sight import sight
+from headrace.errors import CheckpointDamaged
 from tests.engines.fast.support import IMAGE, SMALL, STEPS, SUITES, VECTOR, experience, on, spec_of
 
 _sight = jax.jit(sight, static_argnums=0)
@@ -77,3 +78,11 @@ def test_reporting_changes_nothing_and_a_saved_stream_reports_the_same(threads):
     resumed.restore(saved)
     assert sight_of(resumed) == sight_of(quiet)
     assert all(np.isfinite(value) for value in sight_of(quiet).values())
+
+
+def test_a_state_saved_before_there_was_sight_is_refused_by_name():
+    agent, shape = on(agent_named("dqn"), VECTOR), SMALL[VECTOR]
+    saved = learnt(agent, shape, 3).save()
+    del saved["stream/seen"]
+    with pytest.raises(CheckpointDamaged, match="no array stream/seen"):
+        FastEngine(agent, spec_of(shape), seed=0, steps=STEPS).restore(saved)

@@ -24,7 +24,7 @@ def none_seen(layout: Layout) -> jax.Array:
 def seen_with(seen: jax.Array, obs: jax.Array, step: jax.Array) -> jax.Array:
     """The observations kept once `obs` is acted upon at a step; a place beyond the last stands for no place."""
     place = jnp.where(step % EVERY == 0, step // EVERY % STATES, STATES)
-    return seen.at[place].set(obs, mode="drop")
+    return seen.at[place].set(obs, mode="drop", unique_indices=True)
 
 
 def sight(layout: Layout, params: Modules, seen: jax.Array, steps: jax.Array) -> dict[str, jax.Array]:
