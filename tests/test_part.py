@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -8,6 +9,7 @@ from headrace.agents import (
     KNOWN,
     Agent,
     AsIs,
+    Clip,
     Conv,
     Curl,
     Dqn,
@@ -104,6 +106,10 @@ def test_an_unknown_name_is_named_and_the_nearest_one_suggested(setting, message
         ("aux.gate=Every(0)", r"Every.n must be >= 1, got 0"),
         ("td.target=Copy(0)", r"Copy.every must be >= 1, got 0"),
         ("aux.objective.horizon=2.5", r"Spr.horizon must be a whole number, got 2.5"),
+        ("td.guard=Clip(0)", r"Clip.norm must be > 0, got 0.0; to leave gradients alone, use Unguarded\(\)"),
+        ("aux.guard.norm=-3", r"Clip.norm must be > 0, got -3.0; to leave gradients alone, use Unguarded\(\)"),
+        ("td.guard=Clip(1e999)", r"Clip.norm must be a finite number, got inf"),
+        ("td.guard.norm=nan", r"cannot read the value 'nan': it must be a number"),
         ("td.lr=1e999", r"Qrc.lr must be a finite number, got inf"),
         ("td.lr=(1, 2)", r"Qrc.lr must be a number, got \(1, 2\)"),
         ("td.lr=Every(5)", r"Qrc.lr must be a number, got Every\(n=5\)"),
@@ -146,6 +152,12 @@ def test_a_bad_value_is_refused_and_shown(setting, message):
 def test_truth_values_are_not_numbers():
     with pytest.raises(BadSetting, match=r"Mix.mix must be a number, got True"):
         Mix(True)
+
+
+@pytest.mark.parametrize("norm", [0, -1.0, math.nan, math.inf])
+def test_a_guard_without_a_length_is_refused(norm):
+    with pytest.raises(BadSetting, match=rf"Clip\.norm must be .*, got {float(norm)}"):
+        Clip(norm)
 
 
 def test_a_json_part_of_unknown_kind_is_refused():

@@ -17,7 +17,11 @@ from headrace.engines.reference.networks import Layout, layout_of
 from headrace.engines.reference.stream import StreamState, advance, begin, make_setting
 from headrace.envs.base import EnvSpec, TimeStep
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}  # compiles in little time
+QUICK = {  # compiles in little time
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,  # half the time
+}
 STEPS = 1000  # of the run that the streams belong to: epsilon falls over the first hundred or two
 
 IMAGE, VECTOR = Conv((4, 5), ((3, 3), (2, 2)), ((1, 1), (2, 1)), 8), Mlp((6, 5), 7)

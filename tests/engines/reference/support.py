@@ -22,7 +22,11 @@ IMAGE = Conv((2,), ((2, 2),), ((1, 1),), 3)
 SHAPES: dict[Any, tuple[int, ...]] = {VECTOR: (3,), IMAGE: (3, 4, 2)}
 N_ACTIONS = 3
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+QUICK = {  # compiles in little time
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,  # half the time
+}
 
 
 def compiled(function: Any, **kwargs: Any) -> Any:
