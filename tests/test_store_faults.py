@@ -287,3 +287,13 @@ def test_nothing_is_relied_on_before_it_is_durable(tmp_path, monkeypatch):
         "fsync checkpoints",
         "unlink step-000000001000.safetensors",
     ]
+
+
+def test_a_run_is_finished_when_its_rows_are_durable(tmp_path, monkeypatch):
+    with opened(tmp_path) as run:
+        train(run, 0, 1000)
+        run.append_metrics({"step": 1500, "return": 1.0, "td_error": 0.1})
+        done = noted(monkeypatch)
+        run.finish({})
+        monkeypatch.undo()
+    assert done == ["fsync metrics.csv", "fsync run", "fsync .manifest.json.tmp", "replace manifest.json", "fsync run"]
