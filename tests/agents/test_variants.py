@@ -57,9 +57,8 @@ def test_differences_are_the_settings_that_make_one_agent_into_the_other(base, o
 )
 def test_an_agent_can_be_had_without_its_guards(name, unguarded):
     agent, guarded = agent_named(name), agent_named(name.removesuffix("+unguarded"))
-    assert differences(agent, guarded) == [f"{path}=Unguarded()" for path in unguarded] == [
-        f"{path}=Unguarded()" for path in guards(guarded)
-    ]
+    assert differences(agent, guarded) == [f"{path}=Unguarded()" for path in unguarded]
+    assert guards(guarded) == unguarded
     assert name_of(agent) == name
 
 
