@@ -39,14 +39,6 @@ def test_an_agent_survives_a_round_trip_through_json_text(name):
     assert from_json(json.loads(json.dumps(to_json(ALL[name])))) == ALL[name]
 
 
-@pytest.mark.parametrize("name", ["qrc", "qrc+spr+orth", "dqn+spr"])
-def test_what_was_written_before_there_were_guards_had_none(name):
-    old = to_json(agent_named(name))
-    for part in (old["td"], old["aux"]):
-        part.pop("guard", None)
-    assert from_json(old) == agent_named(f"{name}+unguarded")
-
-
 def test_equal_agents_hash_alike_and_different_agents_are_different_keys():
     copies = {name: parse(repr(agent)) for name, agent in ALL.items()}
     assert all(hash(copies[name]) == hash(agent) for name, agent in ALL.items())

@@ -11,7 +11,6 @@ from headrace.agents import (
     Raw,
     Sum,
     agent_named,
-    guards,
     name_of,
     parse,
     tweak,
@@ -45,27 +44,6 @@ def test_a_changed_agent_is_named_after_the_variant_it_is_made_like():
 def test_differences_are_the_settings_that_make_one_agent_into_the_other(base, other):
     settings = differences(agent_named(other), agent_named(base))
     assert tweak(agent_named(base), *settings) == agent_named(other)
-
-
-@pytest.mark.parametrize(
-    ("name", "unguarded"),
-    [
-        ("qrc+unguarded", ["td.guard"]),
-        ("qrc+spr+orth+unguarded", ["td.guard", "aux.guard"]),
-        ("strq+spr+unguarded", ["aux.guard"]),
-    ],
-)
-def test_an_agent_can_be_had_without_its_guards(name, unguarded):
-    agent, guarded = agent_named(name), agent_named(name.removesuffix("+unguarded"))
-    assert differences(agent, guarded) == [f"{path}=Unguarded()" for path in unguarded]
-    assert guards(guarded) == unguarded
-    assert name_of(agent) == name
-
-
-def test_an_agent_without_a_guard_is_not_named_unguarded():
-    assert guards(agent_named("strq")) == []
-    with pytest.raises(UnknownName, match=r"strq\+unguarded"):
-        agent_named("strq+unguarded")
 
 
 def test_an_unknown_variant_gets_the_nearest_name():
@@ -109,9 +87,6 @@ def test_an_unknown_variant_gets_the_nearest_name():
         ("dqn+replay5", "td.memory.size", 5),
         ("dqn+polyak", "td.target.keep", 0.995),
         ("qrc+spr+tau99", "aux.objective.target.keep", 0.99),
-        ("dqn", "td.guard.norm", 100.0),
-        ("qrc", "td.guard.norm", 100.0),
-        ("qrc+spr", "aux.guard.norm", 100.0),
     ],
 )
 def test_defaults_are_the_papers_numbers(name, path, value):
