@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -170,6 +171,14 @@ def test_one_process_cannot_open_a_run_twice(tmp_path):
     with opened(tmp_path), pytest.raises(RunConflict, match=f"pid {os.getpid()}"):
         opened(tmp_path)
     opened(tmp_path).close()
+
+
+def test_a_lock_is_not_had_beside_somebody_who_looks_at_it(tmp_path):
+    with (tmp_path / "lock").open("w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        with pytest.raises(RunConflict):
+            claim(tmp_path)
+    claim(tmp_path).close()
 
 
 def test_numbers_keep_every_bit_and_integers_stay_integers(tmp_path):
