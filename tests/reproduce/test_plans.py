@@ -22,6 +22,13 @@ def test_the_minatar_table_is_nine_variants_on_five_games_with_five_seeds() -> N
     assert {run.steps for run in runs} == {5_000_000}
 
 
+@pytest.mark.parametrize(
+    ("suite", "lengths"), [("octax", {5_000_000: 360}), ("atari", {10_000_000: 1170, 25_000_000: 780})]
+)
+def test_the_paper_counts_four_frames_a_step(suite: str, lengths: dict[int, int]) -> None:
+    assert Counter(run.steps for run in plans.runs_of(plans.tables_of(suite))) == lengths
+
+
 @pytest.mark.parametrize(("suite", "file"), [("minatar", "minatar_5m"), ("octax", "octax_20m"), ("atari", "atari")])
 def test_the_plan_files_and_the_command_have_the_same_runs(suite: str, file: str) -> None:
     assert read_plan(EXPERIMENTS / f"{file}.py") == plans.runs_of(plans.tables_of(suite))
