@@ -1,12 +1,11 @@
-"""What a fleet does and when, for one turn of its loop: each kernel's begin and end, as they run side by side.
+"""What a fleet does and when, for one step of its loop: each kernel's begin and end, as they run side by side.
 
     python benchmarks/timeline.py [--streams 255] [--variant qrc+spr+orth] [--least 5]
 
 The profiler has kernels follow each other unless it is told not to, and sees nothing inside a loop that runs as one
 graph. So this program is the fleet's but for one thing: a graph is one pass of the loop, not all of it, which costs a
 few percent. `room` is what a kernel takes of a multiprocessor: registers of a thread, shared bytes, blocks, threads of
-a block. A turn is one step, two where streams are many (decision 0029). Kernels that take less than `--least`
-microseconds are not shown. Needs JAX, NumPy and an accelerator.
+a block. Kernels that take less than `--least` microseconds are not shown. Needs JAX, NumPy and an accelerator.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ import jax
 from headrace.agents import agent_named
 from headrace.bench.fleet import _shared_out
 from headrace.engines.reference.fleet import _CARD, Fleet
-from headrace.engines.reference.networks import steps_a_turn
 from headrace.envs.registry import environment, names
 
 STEPS, BLOCKS = 100, 3  # of a block; blocks that are watched
 GRAPHS = "xla_gpu_enable_command_buffer"
-COPY_OF_THE_LOOP = "_double_buffer_clone"  # the compiler lays two turns of the loop out as one
+COPY_OF_THE_LOOP = "_double_buffer_clone"  # the compiler lays two steps of the loop out as one
 
 
 class Event(NamedTuple):
@@ -56,9 +54,8 @@ def make_fleet(variant: str, streams: int) -> Fleet:
 def watched(fleet: Fleet) -> list[Event]:
     """Everything that the accelerator did in some blocks of steps."""
     options = {**_CARD, GRAPHS: _CARD[GRAPHS].removesuffix(",WHILE")}
-    turn = steps_a_turn(fleet.layout.network)
     block = jax.jit(
-        lambda *state: fleet._advance_all(*state, STEPS, turn)[:2], donate_argnums=(1, 2), compiler_options=options
+        lambda *state: fleet._advance_all(*state, STEPS)[:2], donate_argnums=(1, 2), compiler_options=options
     )
     fleet.begin()
     state = block(fleet.settings, *fleet._begun())
@@ -85,10 +82,10 @@ def _room(stats: dict[str, Any]) -> str:
     return f"{found.get('regs', '')} {found.get('dynamic_shared', '')} {found.get('grid', '')} {found.get('block', '')}"
 
 
-def one_turn(events: list[Event], turns: int) -> list[Event]:
-    """From one beginning of the longest kernel that every turn has to the next, in the middle of all."""
+def one_step(events: list[Event], steps: int) -> list[Event]:
+    """From one beginning of the longest kernel that every step has to the next, in the middle of all."""
     often = Counter(event.name for event in events)
-    once = [event for event in events if often[event.name] == turns]
+    once = [event for event in events if often[event.name] == steps]
     if not once:
         return []
     mark = max(once, key=lambda event: event.took).name
@@ -106,14 +103,13 @@ def main() -> None:
     if jax.default_backend() == "cpu":
         sys.exit("timeline.py watches an accelerator, and JAX finds none here: it needs jax[cuda12] and a card")
     fleet = make_fleet(words.variant, words.streams)
-    steps = steps_a_turn(fleet.layout.network)
-    turn = one_turn(watched(fleet), STEPS * BLOCKS // steps)
+    step = one_step(watched(fleet), STEPS * BLOCKS)
     print("| from | to | microseconds | kernel | room |", "|---|---|---|---|---|", sep="\n")
-    for event in turn:
+    for event in step:
         if event.took >= words.least:
             print(f"| {event.begin:.0f} | {event.end:.0f} | {event.took:.0f} | `{event.name}` | {event.room} |")
-    alone = sum(event.took for event in turn)
-    print(f"\nsteps: {steps}; {len(turn)} kernels, {alone:,.0f} microseconds if they followed each other")
+    alone = sum(event.took for event in step)
+    print(f"\n{len(step)} kernels, {alone:,.0f} microseconds if they followed each other")
 
 
 if __name__ == "__main__":

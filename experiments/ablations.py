@@ -82,7 +82,7 @@ def reduction() -> list[Run]:
 
 def released() -> list[Run]:
     """What the errors of the paper's released code are worth."""
-    return runs("released,qrc+spr+orth")
+    return runs("released,released-down,released-four,qrc+spr+orth")
 
 
 def learning_rate() -> list[Run]:

@@ -22,7 +22,7 @@ from headrace.store import RunFolder, RunWriter
 from headrace.training import LOG_EVERY, RECENT, Pace, Speed, details_of, final_arrays, stop_requests
 
 if TYPE_CHECKING:
-    from headrace.engines.reference.fleet import Block
+    from headrace.engines.reference.fleet import Block, Fleet, Saved
 
 STEP = "stream/agent/step"  # the array of a saved stream that counts its steps
 
@@ -73,12 +73,13 @@ def _require_alike(runs: Sequence[Run]) -> None:
     for what, found in (
         ("number of steps", {run.steps for run in runs}),
         ("rules of the environment", {run.env.rules for run in runs}),
+        ("form of the environment", {run.form for run in runs}),
     ):
         if len(found) > 1:
             raise BadSetting(f"the runs of a fleet must have the same {what}, got {sorted(map(repr, found))}")
     for run in runs:
-        if (run.engine, run.form) != ("reference", "compiled"):
-            raise BadSetting(f"a fleet has the reference engine and compiled environments, {run.name} has others")
+        if run.engine != "reference":
+            raise BadSetting(f"a fleet has the reference engine, {run.name} has engine {run.engine}")
 
 
 def _enter(stack: ExitStack, runs: Sequence[Run], out: Path) -> tuple[list[_Member], dict[str, str]]:
@@ -115,22 +116,30 @@ class _Member:
         self.diverged = True
         self.folder.set_status("diverged", diverged={"quantity": quantity, "step": step})
 
-    def placeholder(self, step: int) -> dict[str, np.ndarray]:
-        """Arrays that fit this run's place in the program, for a run that is no longer written."""
+    def placeholder(self, step: int) -> Saved:
+        """What fits this run's place in the program, for a run that is no longer written."""
         stream = self.run.stream()
         stream.begin()
-        return {**stream.save()[0], STEP: np.asarray(step, np.int32)}
+        arrays, state = stream.save()
+        return {**arrays, STEP: np.asarray(step, np.int32)}, state
+
+
+def _fleet_of(runs: Sequence[Run], steps: int) -> Fleet:
+    agents, seeds = [run.agent for run in runs], [run.seed for run in runs]
+    if runs[0].form == "host":
+        from headrace.engines.reference.host_fleet import HostFleet
+
+        return HostFleet(agents, [run.env for run in runs], seeds, steps)
+    from headrace.engines.reference.fleet import Fleet
+
+    return Fleet(agents, [run.env.compiled() for run in runs], seeds, steps)
 
 
 class _FleetTraining:
     def __init__(self, members: Sequence[_Member], pace: Pace, stop_after: float | None, progress: Progress) -> None:
-        from headrace.engines.reference.fleet import Fleet
-
         self.members, self.pace, self.stop_after, self.progress = members, pace, stop_after, progress
         self.steps = members[0].run.steps
-        runs = [member.run for member in members]
-        envs = [run.env.compiled() for run in runs]
-        self.fleet = Fleet([run.agent for run in runs], envs, [run.seed for run in runs], self.steps)
+        self.fleet = _fleet_of([member.run for member in members], self.steps)
         self.speed = Speed()
         self._written: Future[None] = Future()  # of the last block
         self._written.set_result(None)
@@ -155,6 +164,8 @@ class _FleetTraining:
                 with suppress(HeadraceError):  # on a full disk; the error that ended the fleet is the one to show
                     member.folder.set_status("failed", cause=f"{type(error).__name__}: {error}")
             raise
+        finally:
+            self.fleet.close()
 
     def _start(self) -> None:
         self.progress.say("preparing")
@@ -171,8 +182,8 @@ class _FleetTraining:
         self.pace.saved(step)
         self.speed.start(step, sum(self.live[0].folder.speed()["seconds"][-1:]))
 
-    def _resumed(self) -> tuple[int, dict[str, dict[str, np.ndarray]]]:
-        """The newest step at which every stream was saved, where all of them go back to, and their arrays there.
+    def _resumed(self) -> tuple[int, dict[str, Saved]]:
+        """The newest step at which every stream was saved, where all of them go back to, and what was saved there.
 
         A fleet that died while saving has streams that are one checkpoint ahead of the others.
         """
@@ -187,9 +198,9 @@ class _FleetTraining:
                 )
             for member in self.live:
                 member.folder.go_back_to(step)
-            found = {member.run.name: member.resume() for member in self.live}
-            if all((checkpoint.step if checkpoint else 0) == step for checkpoint in found.values()):
-                return step, {name: checkpoint.arrays for name, checkpoint in found.items() if checkpoint}
+            saved_at = {member.run.name: member.resume() for member in self.live}
+            if all((found.step if found else 0) == step for found in saved_at.values()):
+                return step, {name: (found.arrays, found.state) for name, found in saved_at.items() if found}
 
     def _chunk(self, beside: Executor) -> None:
         """One block of steps. What it left is written while the next one runs, unless the streams must stand still."""
@@ -227,20 +238,20 @@ class _FleetTraining:
         return float(np.mean(found)) if found else float("nan")
 
     def _save(self) -> None:
-        for member, arrays in zip(self.members, self.fleet.save(), strict=True):
+        for member, (arrays, state) in zip(self.members, self.fleet.save(), strict=True):
             if not member.diverged:
-                member.folder.save_checkpoint(self.fleet.step, arrays, {})
+                member.folder.save_checkpoint(self.fleet.step, arrays, state)
         self.pace.saved(self.fleet.step)
 
     def _keep_snapshots(self) -> None:
-        for member, arrays in zip(self.members, self.fleet.save(), strict=True):
+        for member, (arrays, _) in zip(self.members, self.fleet.save(), strict=True):
             if not member.diverged:
                 member.folder.keep_snapshot(self.fleet.step, arrays)
 
     def _end(self) -> FleetResult:
         step, saved = self.fleet.step, self.fleet.save()
         result = FleetResult([], [], [], {})
-        for member, arrays in zip(self.members, saved, strict=True):
+        for member, (arrays, _) in zip(self.members, saved, strict=True):
             if member.diverged:
                 result.diverged.append(member.run.name)
             elif step < self.steps:

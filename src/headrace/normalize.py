@@ -7,9 +7,12 @@ The functions work on NumPy arrays and on JAX arrays alike, and contain no branc
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from headrace.agents.observations import Limited, Unlimited
 
 EPS = 1e-8
 
@@ -68,6 +71,22 @@ def variance(moments: Moments, xp: Any = np) -> Any:
 def standardised(moments: Moments, x: Any, xp: Any = np) -> Any:
     """(x - mean) / sqrt(var + eps)."""
     return ((x - moments.mean) - moments.mean_rest) / xp.sqrt(variance(moments, xp) + np.float32(EPS))
+
+
+@singledispatch
+def limited(rule: Any, x: Any, xp: Any = np) -> Any:
+    """What an agent is given of a standardised observation."""
+    raise TypeError(f"no way to limit observations by {rule!r}")
+
+
+@limited.register
+def _(rule: Unlimited, x: Any, xp: Any = np) -> Any:
+    return x
+
+
+@limited.register
+def _(rule: Limited, x: Any, xp: Any = np) -> Any:
+    return xp.clip(x, -rule.limit, rule.limit)
 
 
 def include_reward(scale: RewardScale, reward: Any, ended: Any, gamma: Any) -> RewardScale:

@@ -34,6 +34,19 @@ def since(default: Part, before: Part) -> Any:
     return field(default=default, metadata={"before": before})
 
 
+def added(default: Part) -> Any:
+    """A part that was not always there, whose default is what there was before: it is written and printed only where it
+    differs, so that what was made before keeps its identity and its name."""
+    return field(default=default, metadata={"added": True})
+
+
+def check_positive(part: Part, name: str, remedy: str) -> None:
+    """An error where the number is not above zero, with what to write instead."""
+    value = getattr(part, name)
+    if value <= 0:
+        raise BadSetting(f"{type(part).__name__}.{name} must be > 0, got {value!r}; {remedy}")
+
+
 @dataclass(frozen=True)
 class Part:
     """Base of all parts. A number is made the type that its field declares, and is checked, when the part is built."""
@@ -41,6 +54,10 @@ class Part:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         KINDS[cls.__name__] = cls
+        cls.__repr__ = Part.__repr__  # type: ignore[method-assign]  # else the decorator makes one of its own
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in _written(self))})"
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
@@ -94,8 +111,13 @@ def kinds_of(f: dataclasses.Field[Any]) -> tuple[type[Part], ...]:
 
 def to_json(part: Part) -> dict[str, Any]:
     """The part as plain JSON values; `from_json` gives back an equal part."""
-    fields = {f.name: _plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
+    fields = {f.name: _plain(getattr(part, f.name)) for f in _written(part)}
     return {"part": type(part).__name__, **fields}
+
+
+def _written(part: Part) -> list[dataclasses.Field[Any]]:
+    """The fields that are written down: all but those that were added later and say what went without saying."""
+    return [f for f in dataclasses.fields(part) if not f.metadata.get("added") or getattr(part, f.name) != f.default]
 
 
 def _plain(value: Any) -> Any:

@@ -48,8 +48,8 @@ class Run:
         return "_".join([*words, identity_hash(self.identity())[:8]])
 
     def in_fleet(self) -> Run:
-        """The run as a fleet can take it, where engine and form were left open."""
-        return replace(self, engine="reference", form="compiled", notice="") if self.open else self
+        """The run as a fleet takes it, where engine and form were left open: the environment in its usual form."""
+        return replace(self, engine="reference", form=self.env.forms[0], notice="") if self.open else self
 
     def stream(self, threads: int = 1) -> Stream:
         """A stream that has not begun yet. A second thread, which the fast engine has a use for, changes no number."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.agents import BySuite, Conv, Mlp, agent_named, fit, module_shapes, parameter_count, tweak
+from headrace.agents import BySuite, Conv, LeakyNorm, Mlp, Relu, agent_named, fit, module_shapes, parameter_count, tweak
 from headrace.agents.network import count, latent_shape
 from headrace.errors import BadSetting
 
@@ -46,6 +46,16 @@ def test_parameter_counts_of_the_paper_on_atari_with_four_actions(name, modules,
 )
 def test_whole_agents_have_the_papers_parameter_counts(name, total):
     assert parameter_count(agent_named(name), ATARI, 4) == total
+
+
+@pytest.mark.parametrize("name", ["dqn", "qrc+spr+orth"])
+@pytest.mark.parametrize("shape", [ATARI, MINATAR, (4,)])
+def test_another_head_has_the_same_parameters(name, shape):
+    agent = agent_named(name)
+    other = tweak(agent, "network.head=Relu")
+    assert module_shapes(other, shape, 4) == module_shapes(agent, shape, 4)
+    assert fit(other.network, shape).head == Relu()
+    assert fit(agent.network, shape).head == LeakyNorm()
 
 
 def test_a_third_kernel_of_two_does_not_give_the_papers_count():

@@ -6,16 +6,24 @@ from headrace.agents import (
     KNOWN,
     VARIANTS,
     AuxOrthogonalToTd,
+    Bounded,
     Conv,
+    Copy,
+    LeakyNorm,
+    Limited,
     NoAuxiliary,
+    Polyak,
     Raw,
+    Relu,
     Sum,
     agent_named,
+    from_json,
     name_of,
     parse,
+    to_json,
     tweak,
 )
-from headrace.errors import UnknownName
+from headrace.errors import BadSetting, UnknownName
 from headrace.part import differences
 
 NINE = [
@@ -138,6 +146,12 @@ def test_a_base_agent_and_its_spr_version_share_the_network_and_the_exploration(
         ("strq+spr+orth2", "merge.against=Average"),
         ("strq+spr+orth2", "merge.combine=Sum"),
         ("qrc", "aux=Auxiliary(Curl, weight=1.0)"),
+        ("strq", "network.head=Relu"),
+        ("dqn+spr", "merge=Bounded(Sum, 20)"),
+        ("strq+spr+orth2", "merge=Bounded(AuxOrthogonalToTd, 100)"),
+        ("qrc+spr+orth", "aux.filter.modules=Together"),
+        ("qrc+spr+orth", "aux.filter.rest=Fading"),
+        ("strq", "observations=Limited(5)"),
     ],
 )
 def test_every_switch_is_one_setting_away(name, setting):
@@ -151,17 +165,72 @@ def test_every_switch_is_one_setting_away(name, setting):
     assert found == parse(text)
 
 
-def test_the_released_preset_has_the_four_errors_and_keeps_the_rest():
-    released = agent_named("released")
-    mended = tweak(
-        released,
-        "merge=Sum",
-        "aux.objective.window=Episode",
-        "aux.objective.reduce=SumOverHorizon",
-        "aux.gate=Always",
-        "aux.objective.augment=ShiftAndIntensity",
-    )
-    assert mended == agent_named("qrc+spr+orth")
+RELEASED = {  # what mends each of its differences
+    "sign": "merge.inner=Sum",
+    "window": "aux.objective.window=Episode",
+    "mean": "aux.objective.reduce=SumOverHorizon",
+    "greedy": "aux.gate=Always",
+    "images": "aux.objective.augment=ShiftAndIntensity",
+    "head": "network.head=LeakyNorm",
+    "orth": "aux.filter=Orth",
+    "guard": "td.guard=Clip",
+    "aux guard": "aux.guard=Clip",
+}
+
+
+def test_the_released_agent_has_these_differences_and_no_other():
+    mended = tweak(agent_named("released"), *RELEASED.values())
+    assert mended.merge == Bounded(Sum(), 100)
+    assert tweak(mended, "merge=Sum") == agent_named("qrc+spr+orth")
+
+
+def test_the_descending_one_differs_in_the_sign_alone():
+    assert tweak(agent_named("released"), RELEASED["sign"]) == agent_named("released-down")
+
+
+def test_the_released_dqn_and_its_spr_version_differ_in_more_than_spr():
+    base, beside = agent_named("released-dqn"), agent_named("released-dqn+spr")
+    assert tweak(base, "td.lr=1e-4") == agent_named("dqn+unguarded")
+    assert (base.td.target, beside.td.target) == (Copy(1000), Polyak(0.995))
+    assert beside.merge == Bounded(Sum(), 20)
+    assert (base.network.head, beside.network.head) == (LeakyNorm(), Relu())
+    assert beside.aux == tweak(agent_named("released"), "aux.filter=Unfiltered").aux
+
+
+def test_runs_of_the_earlier_released_agent_are_named_as_what_they_are():
+    """Four errors, written before there was a guard, a head or a bound to set."""
+    earlier = to_json(agent_named("released-four"))
+    assert "observations" not in earlier
+    assert not {"modules", "rest"} & set(earlier["aux"]["filter"])
+    del earlier["td"]["guard"], earlier["aux"]["guard"]
+    assert name_of(from_json(earlier)) == "released-four+unguarded"
+    mending = [RELEASED[name] for name in ("window", "mean", "greedy", "images")]
+    assert tweak(agent_named("released-four"), "merge=Sum", *mending) == agent_named("qrc+spr+orth")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_was_added_later_is_written_only_where_it_is_used(name):
+    """So that a run made before keeps its identity, and its name."""
+    agent = tweak(agent_named(name), "network.head=Relu", "observations=Limited(5)")
+    for part, told in ((agent_named(name), False), (agent, True)):
+        for words in (repr(part), str(to_json(part))):
+            assert [word in words for word in ("Relu", "Limited")] == [told, told]
+            assert not any(word in words for word in ("LeakyNorm", "Unlimited", "Apart", "Kept"))
+    assert from_json(to_json(agent)) == agent
+    assert name_of(agent) == f"{name} network.head=Relu() observations=Limited(limit=5.0)"
+
+
+@pytest.mark.parametrize("setting", ["merge=Bounded(Sum, {})", "observations=Limited({})"])
+@pytest.mark.parametrize("value", ["0", "-1", "1e999"])
+def test_a_bound_that_is_none_is_refused(setting, value):
+    with pytest.raises(BadSetting, match=r"(Bounded.norm|Limited.limit) must be (> 0|a finite number), got"):
+        tweak(agent_named("qrc"), setting.format(value))
+
+
+@pytest.mark.parametrize(("part", "name"), [(Bounded, "norm"), (Limited, "limit")])
+def test_a_bound_that_is_not_a_number_is_refused(part, name):
+    with pytest.raises(BadSetting, match=f"{name} must be a finite number, got nan"):
+        part(**{name: float("nan")})
 
 
 def test_the_network_may_be_given_in_one_setting():

@@ -24,7 +24,8 @@ from tests.engines.reference.support import (
     start,
 )
 
-ALL = list(KNOWN)
+KIN = ("released-down", "released-dqn+spr", "released-four")  # of parts that `released` and others have too
+ALL = [pytest.param(name, marks=pytest.mark.long) if name in KIN else name for name in KNOWN]
 STEPS = 30
 MIDDLE = 4  # the step after it is the fifth, at which `Every(5)` is open
 

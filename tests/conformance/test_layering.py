@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "errors": (),
     "interrupts": (),
     "wording": (),
-    "normalize": (),
+    "normalize": ("agents.observations",),  # what is done to an observation, beside how it is standardised
     "part": ("errors",),
     "agents": ("agents", "part", "errors"),
     "envs": ("envs", "part", "errors"),

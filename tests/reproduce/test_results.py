@@ -186,7 +186,7 @@ def test_readings_with_weaker_spr_score_higher_on_space_invaders(results: Module
     default = group.matrix("qrc+spr+orth")[:, invaders]
     both = np.isfinite(default)
     assert both.sum() == 3, REWRITE
-    for agent in ("qrc+spr+orth aux.gate=Every(n=6)", "released"):
+    for agent in ("qrc+spr+orth aux.gate=Every(n=6)", "released-four"):
         assert (group.matrix(agent)[both, invaders] > default[both]).all(), REWRITE
         assert (group.matrix(agent)[:, freeway] == 0).sum() == 1, REWRITE
 

@@ -253,12 +253,12 @@ def distances(fleet: Fleet, alone: dict[int, CompiledStream]) -> dict[int, list[
     enlarges it is no matter of the program. Infinite where episodes are not the same.
     """
     fleet.begin()
-    state, apart = fleet.save(), dict[int, list[float]]()
+    state, apart = _saved(fleet), dict[int, list[float]]()
     for i, stream in alone.items():
         stream.begin()
         apart[i] = [_distance(state[i], stream.save()[0], everything=True)]
     for _ in range(STRETCHES):
-        episodes, state = fleet.run(STRETCH).episodes(), fleet.save()
+        episodes, state = fleet.run(STRETCH).episodes(), _saved(fleet)
         for i, stream in alone.items():
             same = stream.run(STRETCH) == episodes[i]
             apart[i].append(_distance(state[i], stream.save()[0], everything=True) if same else np.inf)
@@ -284,6 +284,10 @@ def assert_like_alone(variant: str, games: str, compared: str, *settings: str, k
         print(f"{runs[i].name}: apart by", *(f"{one:.1e}" for one in apart))
         assert apart[0] < 1e-6, runs[i].name
         assert sorted(apart)[-1 - kinks] < 1e-5, runs[i].name
+
+
+def _saved(fleet: Fleet) -> list[dict[str, np.ndarray]]:
+    return [arrays for arrays, _ in fleet.save()]
 
 
 def _distance(a: dict[str, np.ndarray], b: dict[str, np.ndarray], everything: bool = False) -> float:
@@ -314,7 +318,7 @@ def test_streams_with_numbers_of_their_own_are_the_same_runs_alone() -> None:
     fleet = Fleet([run.agent for run in runs], envs, [0] * 8, 100_000)
     alone = [CompiledStream(run.agent, env, seed=0, steps=100_000) for run, env in zip(runs, envs, strict=True)]
     apart = max(sorted(found)[-2] for found in distances(fleet, dict(enumerate(alone))).values())  # one kink each
-    arrays = fleet.save()
+    arrays = _saved(fleet)
     others = min(_distance(arrays[i], arrays[j]) for i in range(8) for j in range(i))
     print(f"apart by {apart:.1e}, from one another by {others:.1e}")
     assert apart < 5e-6

@@ -266,7 +266,7 @@ def test_every_line_of_the_readings_is_in_their_plan() -> None:
         *(tweak(spr, f"aux.gate={when}") for when in ("Always", "Every(6)", "Greedy")),
         *(tweak(agent, f"aux.weight={weight}") for weight in (2, 0.4, 0.1, 0.02) for agent in (spr, orth)),
         *(tweak(spr, f"aux.objective.projection={whose}") for whose in ("Shared", "Separate")),
-        agent_named("released"),
+        *(agent_named(name) for name in ("released-four", "released")),
         *(tweak(agent, f"td.lr={lr}") for lr in ("3e-5", "1e-4", "3e-4") for agent in (agent_named("qrc"), spr, orth)),
         *(tweak(agent_named("strq+spr"), f"merge={how}") for how in ("Mix(0.5)", "Sum")),
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from headrace.agents.aux import Auxiliary, Curl, NoAuxiliary, Orth, Separate, Spr, Unfiltered
-from headrace.agents.merge import AuxOrthogonalToTd, Mix, PcGrad, SharedFlipped, Sum
+from headrace.agents.merge import AuxOrthogonalToTd, Bounded, Mix, PcGrad, SharedFlipped, Sum
 from headrace.agents.network import (
     BySuite,
     Conv,
@@ -19,10 +19,14 @@ from headrace.agents.network import (
     latent_shape,
     q_shapes,
 )
+from headrace.agents.observations import Limited, Unlimited
 from headrace.agents.td import Dqn, Qrc, StreamQ
-from headrace.part import Part, within
+from headrace.part import Part, added, within
 
-__all__ = ["Agent", "EpsilonGreedy", "Orth", "Unfiltered", "module_shapes", "parameter_count"]
+__all__ = [
+    "Agent", "Bounded", "EpsilonGreedy", "Limited", "Orth", "Unfiltered", "Unlimited", "module_shapes",
+    "parameter_count",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,11 @@ class Agent(Part):
 
     td: Dqn | StreamQ | Qrc
     aux: NoAuxiliary | Auxiliary = NoAuxiliary()
-    merge: Sum | Mix | AuxOrthogonalToTd | PcGrad | SharedFlipped = Sum()
+    merge: Sum | Mix | AuxOrthogonalToTd | PcGrad | SharedFlipped | Bounded = Sum()
     network: BySuite | Conv | Mlp = BySuite()
     explore: EpsilonGreedy = EpsilonGreedy()
     td_filter: Unfiltered | Orth = Unfiltered()  # on the RL update; its traces stay untouched
+    observations: Unlimited | Limited = added(Unlimited())  # once standardised
 
 
 def module_shapes(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> dict[str, list[Layer]]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from headrace.agents.guard import Clip, Unguarded
 from headrace.agents.td import Copy, Online, Polyak
 from headrace.errors import BadSetting
-from headrace.part import Part, shape, since, within
+from headrace.part import Part, added, shape, since, within
 
 __all__ = [
-    "Always", "AsIs", "Auxiliary", "Clip", "Clipped", "Copy", "Curl", "Episode", "Every", "Greedy", "MeanOverHorizon",
-    "NoAuxiliary", "Online", "Orth", "Polyak", "Projected", "Raw", "RawCurrent", "ReleasedRing", "Separate", "Shared",
-    "ShiftAndIntensity", "Spr", "SumOverHorizon", "Unfiltered", "Unguarded",
+    "Always", "Apart", "AsIs", "Auxiliary", "Clip", "Clipped", "Copy", "Curl", "Episode", "Every", "Fading", "Greedy",
+    "Kept", "MeanOverHorizon", "NoAuxiliary", "Online", "Orth", "Polyak", "Projected", "Raw", "RawCurrent",
+    "ReleasedRing", "Separate", "Shared", "ShiftAndIntensity", "Spr", "SumOverHorizon", "Together", "Unfiltered",
+    "Unguarded",
 ]  # fmt: skip
 
 
@@ -134,11 +135,33 @@ class RawCurrent(Part):
 
 
 @dataclass(frozen=True)
+class Apart(Part):
+    """Each module is a vector of its own."""
+
+
+@dataclass(frozen=True)
+class Together(Part):
+    """The Q network's modules (encoder, projection, head) are one vector; every other is one of its own."""
+
+
+@dataclass(frozen=True)
+class Kept(Part):
+    """Without a gradient, the history does not change."""
+
+
+@dataclass(frozen=True)
+class Fading(Part):
+    """Without a gradient, the history decays as if there had been one of zero."""
+
+
+@dataclass(frozen=True)
 class Orth(Part):
     """Removes from each module's gradient its component along the average of past gradients."""
 
     beta: float = within(0.99, 0.0, 1.0)  # fraction of the history kept
     history: Raw | Projected | RawCurrent = Raw()
+    modules: Apart | Together = added(Apart())
+    rest: Kept | Fading = added(Kept())  # on steps without a gradient
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.errors import BadSetting
-from headrace.part import Part
+from headrace.part import Part, check_positive
 
 
 @dataclass(frozen=True)
@@ -21,5 +20,4 @@ class Clip(Part):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.norm <= 0:
-            raise BadSetting(f"Clip.norm must be > 0, got {self.norm!r}; to leave gradients alone, use Unguarded()")
+        check_positive(self, "norm", "to leave gradients alone, use Unguarded()")

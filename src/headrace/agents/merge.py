@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.part import Part, within
+from headrace.part import Part, check_positive, within
 
 
 @dataclass(frozen=True)
@@ -49,3 +49,15 @@ class PcGrad(Part):
     """PCGrad (Yu et al. 2020): where the two updates of a module conflict, each loses its component along the other."""
 
     combine: Sum | Mix = Sum()
+
+
+@dataclass(frozen=True)
+class Bounded(Part):
+    """What another merge makes of both updates, scaled to a Euclidean norm of at most `norm`, all modules together."""
+
+    inner: Sum | Mix | AuxOrthogonalToTd | PcGrad | SharedFlipped = Sum()
+    norm: float = 100.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "norm", "to leave updates alone, use the inner merge by itself")

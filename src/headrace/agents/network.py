@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from headrace.errors import BadSetting
-from headrace.part import Part, shape
+from headrace.part import Part, added, shape
+
+
+@dataclass(frozen=True)
+class LeakyNorm(Part):
+    """LayerNorm, then LeakyReLU, as behind every other layer."""
+
+
+@dataclass(frozen=True)
+class Relu(Part):
+    """ReLU alone, as behind the projection of the released code's SPR agents."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +28,7 @@ class Conv(Part):
     kernels: tuple[tuple[int, int], ...] = shape(((3, 3),))
     strides: tuple[tuple[int, int], ...] = shape(((1, 1),))
     hidden: int = shape(128)
+    head: LeakyNorm | Relu = added(LeakyNorm())  # between the projection and the layer that gives the values
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,6 +52,7 @@ class Mlp(Part):
 
     widths: tuple[int, ...] = shape((128,))
     hidden: int = shape(128)
+    head: LeakyNorm | Relu = added(LeakyNorm())  # between the projection and the layer that gives the values
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,6 +65,7 @@ class BySuite(Part):
     """The paper's network for the suite that the observation's shape belongs to; an Mlp for vectors."""
 
     third_kernel: int = shape(3)  # 3 gives the paper's parameter counts; its table prints 2
+    head: LeakyNorm | Relu = added(LeakyNorm())  # between the projection and the layer that gives the values
 
 
 def _large(first_kernel: tuple[int, int], first_stride: tuple[int, int], third: int) -> Conv:
@@ -62,6 +75,7 @@ def _large(first_kernel: tuple[int, int], first_stride: tuple[int, int], third: 
 def fit(network: BySuite | Conv | Mlp, observation_shape: tuple[int, ...]) -> Conv | Mlp:
     """The network's concrete shape for this observation; an error where they do not go together."""
     fitted = _by_suite(network, observation_shape) if isinstance(network, BySuite) else network
+    fitted = replace(fitted, head=network.head)
     wanted = 1 if isinstance(fitted, Mlp) else 3
     if len(observation_shape) != wanted:
         raise BadSetting(f"{fitted!r} needs an observation of {wanted} axes, got shape {observation_shape}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from headrace.agents.agent import Agent, EpsilonGreedy
 from headrace.agents.aux import (
@@ -10,15 +11,19 @@ from headrace.agents.aux import (
     Auxiliary,
     Clipped,
     Curl,
+    Fading,
     Greedy,
     MeanOverHorizon,
     Orth,
+    Projected,
     ReleasedRing,
     ShiftAndIntensity,
     Spr,
+    Together,
 )
-from headrace.agents.guard import Unguarded
-from headrace.agents.merge import AuxOrthogonalToTd, Average, Mix, SharedFlipped
+from headrace.agents.guard import Clip, Unguarded
+from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded, Mix, SharedFlipped, Sum
+from headrace.agents.network import BySuite, Relu
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
 from headrace.part import differences, has, tweak
@@ -41,7 +46,13 @@ VARIANTS: dict[str, Agent] = {
 
 _BEST = VARIANTS["qrc+spr+orth"]
 _STRQ2 = VARIANTS["strq+spr+orth2"]
-_RELEASED = Spr(reduce=MeanOverHorizon(), window=ReleasedRing(), augment=Clipped(ShiftAndIntensity()))
+_RELEASED = Auxiliary(
+    Spr(reduce=MeanOverHorizon(), window=ReleasedRing(), augment=Clipped(ShiftAndIntensity())),
+    gate=Greedy(),
+    guard=Unguarded(),
+)
+_RELEASED_ORTH = replace(_RELEASED, filter=Orth(history=Projected(), modules=Together(), rest=Fading()))
+_RELEASED_QRC = Agent(Qrc(guard=Unguarded()), _RELEASED_ORTH, Bounded(SharedFlipped(), 100), BySuite(head=Relu()))
 ABLATIONS: dict[str, Agent] = {
     "dqn+unguarded": Agent(Dqn(guard=Unguarded())),
     "qrc+unguarded": Agent(Qrc(guard=Unguarded())),
@@ -60,7 +71,15 @@ ABLATIONS: dict[str, Agent] = {
     "qrc+spr+pcgrad": tweak(VARIANTS["qrc+spr"], "merge=PcGrad"),
     "strq+spr+sum": tweak(VARIANTS["strq+spr"], "merge=Sum"),
     "strq+spr+orth2+average": replace(_STRQ2, merge=AuxOrthogonalToTd(against=Average())),
-    "released": Agent(Qrc(), Auxiliary(_RELEASED, weight=2.0, gate=Greedy(), filter=Orth()), merge=SharedFlipped()),
+    "released": _RELEASED_QRC,
+    "released-down": replace(_RELEASED_QRC, merge=Bounded(Sum(), 100)),
+    # "Twice the gradient" is twice the learning rate: nothing else lies between a gradient and its step.
+    "released-dqn": Agent(Dqn(lr=2e-4, guard=Unguarded())),
+    "released-dqn+spr": Agent(
+        Dqn(target=Polyak(0.995), guard=Unguarded()), _RELEASED, Bounded(Sum(), 20), BySuite(head=Relu())
+    ),
+    # What was called `released` before the other differences were known; with a guard, as it does not have all of them.
+    "released-four": Agent(Qrc(), replace(_RELEASED, filter=Orth(), guard=Clip()), merge=SharedFlipped()),
 }
 
 RECIPES: dict[str, Agent] = {
@@ -76,11 +95,11 @@ UNGUARDED = "+unguarded"  # after any name: the agent as it was published, witho
 def agent_named(name: str) -> Agent:
     """The agent that a variant's, an ablation's or a recipe's name stands for, with or without its guards."""
     base = name.removesuffix(UNGUARDED)
-    if name not in KNOWN and base != name and base in KNOWN and guards(KNOWN[base]):
-        return _with_guards(KNOWN[base], "Unguarded")
-    if name not in KNOWN:
+    if name in KNOWN:
+        return KNOWN[name]
+    if base == name or base not in KNOWN or not guards(KNOWN[base]):
         raise unknown("variant", name, list(KNOWN))
-    return KNOWN[name]
+    return _without_guards(KNOWN[base])
 
 
 def guards(agent: Agent) -> list[str]:
@@ -88,15 +107,21 @@ def guards(agent: Agent) -> list[str]:
     return [path for path in ("td.guard", "aux.guard") if has(agent, path)]
 
 
-def _with_guards(agent: Agent, guard: str) -> Agent:
-    return tweak(agent, *(f"{path}={guard}" for path in guards(agent)))
+def _without_guards(agent: Agent) -> Agent:
+    return tweak(agent, *(f"{path}=Unguarded" for path in guards(agent)))
+
+
+@cache
+def _nameable() -> dict[str, Agent]:
+    """Every agent that has a name: the known ones, and those of them that have guards without."""
+    bare = {name + UNGUARDED: _without_guards(agent) for name, agent in KNOWN.items()}
+    return KNOWN | {name: agent for name, agent in bare.items() if agent not in KNOWN.values()}
 
 
 def nearest_name(agent: Agent) -> str:
-    """The known agent from which this one can be told in the fewest letters."""
-    if guards(agent) and agent == _with_guards(agent, "Unguarded"):
-        return nearest_name(_with_guards(agent, "Clip")).removesuffix(UNGUARDED) + UNGUARDED
-    return min(KNOWN, key=lambda name: len(" ".join(differences(agent, KNOWN[name]))))
+    """The agent with a name from which this one can be told in the fewest letters."""
+    found = _nameable()
+    return min(found, key=lambda name: len(" ".join(differences(agent, found[name]))))
 
 
 def name_of(agent: Agent) -> str:

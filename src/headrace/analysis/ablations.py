@@ -40,6 +40,10 @@ def known() -> tuple[Ablation, ...]:
     spr, orth = "qrc+spr", "qrc+spr+orth"
     gates = ("Always", "Every(2)", "Every(5)", "Every(10)", "Greedy")
     plain = (("online, augmented", spr), ("tau 0.99, as it is", "qrc+spr+tau99"))
+    errors = (
+        ("as specified", orth), ("with four of them", "released-four"), ("as released", "released"),
+        ("as released, descending", "released-down"),
+    )  # fmt: skip
     return (
         Ablation("horizon", "Prediction depth K", _settings(spr, "aux.objective.horizon", "1", "3", "5", "10")),
         Ablation("weight", "Weight of SPR", _settings(spr, "aux.weight", "0.5", "1.0", "2.0")),
@@ -50,7 +54,7 @@ def known() -> tuple[Ablation, ...]:
         Ablation("period", "SPR on", _settings(spr, "aux.gate", *gates)),
         Ablation("beta", "Memory of orth, beta", _settings(orth, "aux.filter.beta", "0.9", "0.99", "0.999")),
         Ablation("history", "History of orth", _settings(orth, "aux.filter.history", "Raw", "Projected", "RawCurrent")),
-        Ablation("released", "The released code's errors", (("as specified", orth), ("as released", "released"))),
+        Ablation("released", "The released code's errors", errors),
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.agents import Agent, Conv, Mlp, fit
+from headrace.agents import Agent, Conv, LeakyNorm, Limited, Mlp, Relu, Unlimited, fit
 from headrace.errors import HeadraceError
-from headrace.normalize import Moments, standardised
+from headrace.normalize import Moments, limited, standardised
 
 PARAMS, SCALE = "stream/agent/params/", "stream/obs_scale/"
 NORM_EPS, NEGATIVE_SLOPE = 1e-5, 0.01
@@ -26,6 +26,7 @@ class Encoder:
     network: Conv | Mlp
     layers: list[Layer]
     scale: Moments
+    observations: Unlimited | Limited
 
     @staticmethod
     def of(agent: Agent, observation_shape: tuple[int, ...], arrays: Mapping[str, np.ndarray]) -> Encoder:
@@ -41,7 +42,7 @@ class Encoder:
             raise HeadraceError(f"the checkpoint has {len(layers)} encoder layers, its agent has {wanted}")
         frames = observation_shape[-1] // scale.mean.shape[-1]
         repeated = (np.concatenate([x] * frames, axis=-1) for x in scale[1:])
-        return Encoder(network, layers, Moments(scale.count, *repeated))
+        return Encoder(network, layers, Moments(scale.count, *repeated), agent.observations)
 
     def latents(self, observations: np.ndarray) -> np.ndarray:
         """One flattened latent a row."""
@@ -49,7 +50,7 @@ class Encoder:
         return np.concatenate([self._encoded(part) for part in parts])
 
     def _encoded(self, observations: np.ndarray) -> np.ndarray:
-        z = standardised(self.scale, observations.astype(np.float32))
+        z = limited(self.observations, standardised(self.scale, observations.astype(np.float32)))
         strides = self.network.strides if isinstance(self.network, Conv) else [None] * len(self.layers)
         for layer, stride in zip(self.layers, strides, strict=True):
             z = activate(convolve(layer, z, stride) if stride else z @ layer["w"] + layer["b"])
@@ -80,3 +81,8 @@ def activate(x: np.ndarray) -> np.ndarray:
     centred = x - x.mean(axis=axes, keepdims=True)
     normal = centred / np.sqrt((centred**2).mean(axis=axes, keepdims=True) + np.float32(NORM_EPS))
     return np.where(normal >= 0, normal, np.float32(NEGATIVE_SLOPE) * normal)
+
+
+def headed(head: LeakyNorm | Relu, projected: np.ndarray) -> np.ndarray:
+    """What the Q network's last layer is given of the projection's result."""
+    return np.maximum(projected, 0) if isinstance(head, Relu) else activate(projected)

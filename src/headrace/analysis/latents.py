@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace import packs, safetensors_io, snapshots
-from headrace.analysis.encoder import Encoder, activate, layers_of
+from headrace.analysis.encoder import Encoder, headed, layers_of
 from headrace.analysis.representation import Probe, Silence, centred, effective_rank, probes, silence, tsne
 from headrace.analysis.trajectory import LENGTH, SEED, Trajectory, trajectory
 from headrace.errors import CheckpointDamaged, HeadraceError
@@ -95,7 +95,7 @@ def analyse(
     steps = []
     for snapshot in encoders:
         latents = _latents(run, seen, snapshot)
-        steps.append(_at_step(seen, snapshot, latents))
+        steps.append(_at_step(run, seen, snapshot, latents))
         say(f"step {snapshot.step:,}: effective rank {steps[-1].effective_rank:.1f}")
         for perplexity in perplexities:
             say(f"step {snapshot.step:,}: t-SNE, perplexity {perplexity:g}")
@@ -118,12 +118,12 @@ def _latents(run: Run, seen: Trajectory, snapshot: Snapshot) -> np.ndarray:
     return Encoder.of(run.agent, seen.spec.observation_shape, snapshot.arrays).latents(seen.observations)
 
 
-def _at_step(seen: Trajectory, snapshot: Snapshot, latents: np.ndarray) -> AtStep:
+def _at_step(run: Run, seen: Trajectory, snapshot: Snapshot, latents: np.ndarray) -> AtStep:
     if not np.isfinite(latents).all():
         raise HeadraceError(f"the encoder of step {snapshot.step:,} gives latents that are not finite")
     silent = {"encoder": silence(latents)}
     if projection := layers_of("projection", snapshot.arrays):
-        silent["projection"] = silence(activate(latents @ projection[0]["w"] + projection[0]["b"]))
+        silent["projection"] = silence(headed(run.agent.network.head, _dense(projection[0], latents)))
     return AtStep(
         snapshot.step,
         effective_rank(latents),
@@ -133,6 +133,10 @@ def _at_step(seen: Trajectory, snapshot: Snapshot, latents: np.ndarray) -> AtSte
         snapshot.norms,
         probes(latents, seen.observations, seen.state),
     )
+
+
+def _dense(layer: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+    return x @ layer["w"] + layer["b"]
 
 
 def _write(path: Path, found: Latents, points: dict[str, np.ndarray]) -> None:

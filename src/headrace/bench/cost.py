@@ -16,7 +16,7 @@ from typing import NamedTuple
 from headrace.agents import Agent
 from headrace.agents.agent import module_shapes
 from headrace.agents.aux import Auxiliary, Every, NoAuxiliary, Orth, Spr
-from headrace.agents.merge import AuxOrthogonalToTd, Average
+from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded
 from headrace.agents.network import Conv, Mlp, count, fit, latent_shape
 from headrace.agents.td import Dqn, Online, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import BadSetting
@@ -178,7 +178,7 @@ def _aux_state(agent: Agent, sizes: dict[str, int]) -> int:
         return 0
     shared = sizes["encoder"] + sizes["projection"]
     learnt = sum(size for name, size in sizes.items() if name != "head" and not name.startswith("h_"))
-    orth2 = agent.merge
+    orth2 = agent.merge.inner if isinstance(agent.merge, Bounded) else agent.merge
     averaged = isinstance(orth2, AuxOrthogonalToTd) and isinstance(orth2.against, Average)
     return (
         (learnt if isinstance(agent.aux.filter, Orth) else 0)

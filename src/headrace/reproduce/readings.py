@@ -118,7 +118,7 @@ QUESTIONS = (
         "What the errors of the released code are worth together",
         ("qrc+spr+orth",),
         (Answer("as specified"),),
-        (("as released", "released"),),
+        (("with four of them", "released-four"), ("as released", "released")),
     ),
     Question(
         "learning_rate",

@@ -28,7 +28,7 @@ class Fleets(Workers):
         the same fleets, and a run the same company."""
         groups: dict[Hashable, list[Run]] = defaultdict(list)
         for run in runs:
-            _require_compiled(run)
+            _require_reference(run)
             groups[_kind(run)].append(run)
         return [Job(tuple(part)) for group in groups.values() for part in _cut(group, self.options.streams)]
 
@@ -36,18 +36,20 @@ class Fleets(Workers):
         return _kind(job.runs[0]), len(job.runs)
 
 
-def _require_compiled(run: Run) -> None:
-    if (run.engine, run.form) != ("reference", "compiled"):
+def _require_reference(run: Run) -> None:
+    if run.engine != "reference":
         raise BadSetting(
-            f"--on fleet has the reference engine and compiled environments, {run.name} has engine {run.engine} "
-            f"and form {run.form}: leave out --engine and --form, or choose --on local"
+            f"--on fleet has the reference engine, {run.name} has engine {run.engine}: leave out --engine, or choose "
+            "--on local"
         )
 
 
 def _kind(run: Run) -> Hashable:
-    """Equal for runs that can share a fleet: agents of one structure, as many steps, games of one suite."""
+    """Equal for runs that can share a fleet: agents of one structure, as many steps, games of one suite in one form.
+    Gymnasium's environments show frames of any shape, so each has a fleet of its own."""
     structure, *_ = program_of(run)
-    return structure, run.steps, run.env.name.partition("/")[0], run.env.rules
+    suite = run.env.name.partition("/")[0]
+    return structure, run.steps, run.env.name if suite == "gym" else suite, run.env.rules, run.form
 
 
 def _cut(runs: Sequence[Run], most: int) -> list[Sequence[Run]]:

@@ -29,12 +29,12 @@ def double(tree: Any) -> Any:
     return jax.tree.map(lambda x: x.astype(np.float64) if x.dtype == np.float32 else x, arrays)
 
 
-def transition_of(state: Any, timestep: TimeStep, gamma: float) -> Transition:
+def transition_of(state: Any, timestep: TimeStep, agent: Agent) -> Transition:
     """What the stream makes of an answer, in single precision: the input that all three are given."""
     import jax.numpy as jnp
 
-    _, frame = stream._observe(state.obs_scale, timestep.successor)
-    scale = include_reward(state.reward_scale, timestep.reward, timestep.last, np.float32(gamma))
+    _, frame = stream._observe(agent, state.obs_scale, timestep.successor)
+    scale = include_reward(state.reward_scale, timestep.reward, timestep.last, np.float32(agent.td.gamma))
     return Transition(
         state.obs, state.choice.action, scaled_reward(scale, timestep.reward, jnp), stream._followed(state.obs, frame),
         timestep.terminated, timestep.truncated, timestep.last, state.choice.greedy,
@@ -61,7 +61,7 @@ def true_state(
     """
     state = reference.state
     draws = double(stream.draw_step(agent, stream.step_keys(reference.setting, state.agent.step).agent))
-    seen, before = double(transition_of(state, timestep, agent.td.gamma)), double(state.agent)
+    seen, before = double(transition_of(state, timestep, agent)), double(state.agent)
     if random is not None:
         before = before._replace(params=shaken(before.params, random))
         seen = seen._replace(obs=shaken(seen.obs, random), next_obs=shaken(seen.next_obs, random))

@@ -26,7 +26,6 @@ from headrace.agents import (
     Projected,
     Qrc,
     RawCurrent,
-    ReleasedRing,
     SharedFlipped,
     Spr,
     StreamQ,
@@ -111,12 +110,6 @@ def test_with_the_released_sign_the_shared_modules_ascend_the_spr_loss_and_the_o
     _, _, loss = one_step(small(Agent(rule, SPR, merge=SharedFlipped())))
     assert loss(SHARED) > loss(())
     assert loss(OWN) < loss(())
-
-
-def test_the_released_preset_is_made_of_these_two():
-    released = agent_named("released")
-    assert released.merge == SharedFlipped()
-    assert released.aux.objective.window == ReleasedRing()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Orth, Projected, Raw, RawCurrent, Unfiltered
-from headrace.engines.reference.filters import filter_gradient, init_filter
+from headrace.agents import Fading, Orth, Projected, Raw, RawCurrent, Together, Unfiltered
+from headrace.engines.reference.filters import filter_gradient, init_filter, rested
 
 GRADIENTS = [[2.0, 0.0], [1.0, 1.0], [0.0, 4.0]]
 
@@ -69,6 +69,36 @@ def test_a_module_is_one_vector_and_modules_do_not_see_each_other():
     # over all modules jointly c = (1, 1, 0, 1) would have taken 4/3 of c away from both.
     assert (left["a"][0]["w"].tolist(), left["a"][0]["b"].tolist()) == ([2.0], [-2.0])
     assert left["b"][0]["w"].tolist() == [3.0, 0.0]
+
+
+def modules(encoder, projection, dynamics):
+    named = {"encoder": encoder, "projection": projection, "dynamics": dynamics}
+    return {name: [{"w": jnp.array([value])}] for name, value in named.items()}
+
+
+def numbers(tree):
+    return [tree[name][0]["w"].tolist()[0] for name in ("encoder", "projection", "dynamics")]
+
+
+def test_orth_as_released_over_three_steps_and_a_rest():
+    """The Q network is one vector, its history averages what was left, and decays by half at the rest."""
+    orth = Orth(beta=0.5, history=Projected(), modules=Together(), rest=Fading())
+    state = init_filter(orth, modules(0.0, 0.0, 0.0))
+    left, state = filter_gradient(orth, modules(2.0, 0.0, 1.0), state)
+    assert (numbers(left), numbers(state)) == ([2, 0, 1], [1, 0, 0.5])
+    state = rested(orth, state)
+    assert numbers(state) == [0.5, 0, 0.25]
+    left, state = filter_gradient(orth, modules(1.0, 1.0, 3.0), state)
+    assert (numbers(left), numbers(state)) == approx([([0, 1, 0], [0.25, 0.5, 0.125])])[0]
+    # Q: (0, 4).(1/4, 1/2) = 2, the square of (1/4, 1/2) is 5/16: 6.4 of it goes. Each apart, nothing would be left.
+    left, state = filter_gradient(orth, modules(0.0, 4.0, 2.0), state)
+    assert (numbers(left), numbers(state)) == approx([([-1.6, 0.8, 0], [-0.675, 0.65, 0.0625])])[0]
+
+
+@pytest.mark.parametrize("filter_", [Unfiltered(), Orth()])
+def test_otherwise_nothing_changes_at_a_rest(filter_):
+    state = modules(1.0, 2.0, 3.0)
+    assert rested(filter_, state) is state
 
 
 def test_a_short_history_projects_as_well_as_a_long_one():

@@ -23,11 +23,11 @@ def said(successor, obs=None, terminated=False, last=False):
     return TimeStep(*frames, jnp.float32(0), jnp.bool_(terminated), jnp.bool_(False), jnp.bool_(last))
 
 
-def played(first, *timesteps):
+def played(first, *timesteps, setting=SETTING):
     """The stream's states, the one before the first step included."""
-    states = [stream.begin(SETTING, LAYOUT, jnp.array([first], jnp.float32))]
+    states = [stream.begin(setting, LAYOUT, jnp.array([first], jnp.float32))]
     for timestep in timesteps:
-        states.append(stream.advance(SETTING, LAYOUT, states[-1], timestep)[0])
+        states.append(stream.advance(setting, LAYOUT, states[-1], timestep)[0])
     return states
 
 
@@ -37,6 +37,17 @@ def test_each_frame_is_standardised_when_it_is_new_and_then_kept():
     second, third, fourth = 1 / np.sqrt(2), 1.0, 3 / np.sqrt(20 / 3)
     wanted = [(0, 0, 0), (0, 0, second), (0, second, third), (second, third, fourth)]
     np.testing.assert_allclose([s.obs for s in states], wanted, rtol=1e-6)
+
+
+def test_a_limit_is_on_what_the_agent_is_given_and_not_on_the_statistics():
+    limited = stream.make_setting(tweak(AGENT, "observations=Limited(0.9)"), 0, 100)
+    said_so = said(3.0), said(5.0), said(-99.0, 7.0, last=True)
+    plain, found = played(1.0, *said_so), played(1.0, *said_so, setting=limited)
+    second = 1 / np.sqrt(2)
+    np.testing.assert_allclose(found[2].obs, (0, second, 0.9), rtol=1e-6)  # without a limit 1
+    for mine, theirs in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(mine.obs, np.clip(theirs.obs, -0.9, 0.9))
+        np.testing.assert_array_equal(mine.obs_scale.squares, theirs.obs_scale.squares)
 
 
 def test_statistics_are_over_single_frames_and_count_each_once():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,22 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Conv, Mlp, agent_named
+from headrace.agents import Conv, Mlp, Relu, agent_named
 from headrace.engines.reference import fleet
 from headrace.engines.reference.fused import (
-    ForMany,
     Fused,
     convolved,
-    dense,
     fused_where_it_fits,
     programs,
     rows_times,
     unrolled,
     vector_times,
 )
-from headrace.engines.reference.fused.dense import parts_times, parts_turned
-from headrace.engines.reference.fused.halves import dynamics_gradient, encoded, encoder_gradient, imagined
-from headrace.engines.reference.networks import Latent, Layer, activate, convolve, encode, product, unroll
+from headrace.engines.reference.networks import Layer, activate, convolve, product, unroll
 from headrace.envs.registry import environment
 from tests.engines.reference.support import compiled
 
@@ -96,59 +91,6 @@ def test_a_dense_layer_on_rows_and_on_a_vector() -> None:
     assert_alike(vector_times, product, normal(10, 256), w)
 
 
-@pytest.mark.usefixtures("fresh_programs")
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("rows", [1, 7])
-def test_rows_come_back_through_a_dense_layer(monkeypatch: pytest.MonkeyPatch, rows: int, beside: bool) -> None:
-    monkeypatch.setattr(dense, "ROWS_BESIDE", 128)  # two programs
-    d, w, waited_for = normal(11, rows, 64), normal(12, 256, 64), jnp.zeros((STREAMS, 3))
-    found = jax.vmap(lambda d, w, x: parts_turned([d], w, [x], beside)[0])(d, w, waited_for)
-    np.testing.assert_allclose(found, jnp.einsum("sko,sio->ski", d, w), rtol=0, atol=3e-5)
-
-
-def test_several_parts_go_through_a_dense_layer_together() -> None:
-    w, counts = normal(12, 256, 64), (1, 4, 2)
-    xs, ds = [normal(13 + n, n, 256) for n in counts], [normal(20 + n, n, 64) for n in counts]
-    forwards, back = compiled(jax.vmap(parts_times))(xs, w), compiled(jax.vmap(parts_turned))(ds, w)
-    for x, d, y, dx in zip(xs, ds, forwards, back, strict=True):
-        np.testing.assert_allclose(y, jnp.einsum("ski,sio->sko", x, w), rtol=0, atol=5e-5)
-        np.testing.assert_allclose(dx, jnp.einsum("sko,sio->ski", d, w), rtol=0, atol=3e-5)
-
-
-@pytest.mark.parametrize("network", [Fused(Conv()), Conv()])
-def test_an_encoder_in_two_halves_has_the_gradient_of_the_whole(network: Any) -> None:
-    """The kernels keep what they need; where nothing is kept, it is computed once more."""
-    w, b, image, dz = 0.2 * normal(1, 3, 3, 10, 16), 0.1 * normal(2, 16), normal(0, 10, 10, 10), normal(3, 8, 8, 16)
-
-    def halves(w: jax.Array, b: jax.Array, image: jax.Array, dz: jax.Array) -> Any:
-        encoder = [{"w": w, "b": b}]
-        latent = Latent(*encoded(network, encoder, image, [jnp.zeros(3)]))
-        return latent.z, encoder_gradient(network, encoder, image, latent, dz, [jnp.zeros(3)])
-
-    def whole(w: jax.Array, b: jax.Array, image: jax.Array, dz: jax.Array) -> Any:
-        z, back = jax.vjp(lambda encoder: encode(Conv(), encoder, image), [{"w": w, "b": b}])
-        return z, back(dz)[0]
-
-    assert_near(*(compiled(jax.vmap(f))(w, b, image, dz) for f in (halves, whole)))
-
-
-@pytest.mark.parametrize("network", [Fused(Conv()), Conv()])
-def test_dynamics_in_two_halves_have_the_gradient_of_the_whole(network: Any) -> None:
-    actions = jax.nn.one_hot(jnp.array([[0, 2], [1, 1]]), ACTIONS)
-
-    def halves(layers: list[Layer], z: jax.Array, actions: jax.Array, d: jax.Array) -> Any:
-        latents, kept = imagined(network, layers, z, actions)
-        dz, of_layers = dynamics_gradient(network, layers, z, actions, latents, kept, d)
-        return latents, dz, of_layers(jnp.zeros(3))
-
-    def whole(layers: list[Layer], z: jax.Array, actions: jax.Array, d: jax.Array) -> Any:
-        latents, back = jax.vjp(lambda layers, z: unroll(Conv(), layers, z, actions), layers, z)
-        return latents, *reversed(back(d))
-
-    given = layers(), normal(7, 4, 8, 16), actions, normal(13, 2, 4, 8, 16)
-    assert_near(*(compiled(jax.vmap(f))(*given) for f in (halves, whole)))
-
-
 def assert_near(got: Any, wanted: Any) -> None:
     for mine, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=3e-6 * float(jnp.abs(theirs).max()))
@@ -156,35 +98,28 @@ def assert_near(got: Any, wanted: Any) -> None:
 
 @pytest.mark.long
 def test_a_fleet_of_kernels_is_a_fleet_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two games of different channels and actions, 12 steps of qrc+spr+orth: everything to float32 rounding.
-
-    The last goes two steps at a time, with formulas between them."""
+    """Two games of different channels and actions, 12 steps of qrc+spr+orth: everything to float32 rounding."""
     saved, steps = [], 12
-    many = (lambda network: ForMany(Fused(network))), (1, 2)
-    for as_kernels, turns in ((lambda network: network), (1,)), (Fused, (1,)), many:
-        monkeypatch.setattr(fleet, "_as_kernels", lambda layout, streams, made=as_kernels: made(layout.network))
+    for as_kernels in (lambda network: network), Fused:
+        monkeypatch.setattr(fleet, "_as_kernels", lambda layout, made=as_kernels: made(layout.network))
         envs = [environment(f"minatar/{game}").compiled() for game in ("breakout", "seaquest")]
-        for turn in turns:
-            streams = fleet.Fleet([agent_named("qrc+spr+orth")] * 2, envs, [0, 1], 1000)
-            streams.begin()
-            after = jax.jit(functools.partial(streams._advance_all, n=steps, turn=turn))
-            streams._states = after(streams.settings, *streams._begun())[:2]
-            saved.append(streams.save())
-    plain, *fleets_of_kernels = saved
-    for fast in fleets_of_kernels:
-        for mine, theirs in zip(fast, plain, strict=True):
-            assert mine.keys() == theirs.keys()
-            for name, array in theirs.items():
-                terms = steps if "/tally/" in name else 1  # a sum is as far off as all that is added up
-                atol = 5e-6 * max(1.0, np.abs(array).max()) * terms
-                np.testing.assert_allclose(mine[name], array, rtol=0, atol=atol, err_msg=name)
+        streams = fleet.Fleet([agent_named("qrc+spr+orth")] * 2, envs, [0, 1], 1000)
+        streams.begin()
+        streams.run(steps)
+        saved.append(streams.save())
+    for fast, plain in zip(*reversed(saved), strict=True):
+        assert fast.keys() == plain.keys()
+        for name, array in plain.items():
+            terms = steps if "/tally/" in name else 1  # a sum is as far off as all that is added up
+            atol = 5e-6 * max(1.0, np.abs(array).max()) * terms
+            np.testing.assert_allclose(fast[name], array, rtol=0, atol=atol, err_msg=name)
 
 
 def test_what_does_not_fit_stays_as_it_is() -> None:
-    small = Conv()
-    assert fused_where_it_fits(small, (10, 10, 4), 45) == Fused(small)
-    assert fused_where_it_fits(small, (10, 10, 4), 255) == ForMany(Fused(small))
-    assert fused_where_it_fits(Conv(hidden=96), (10, 10, 4), 255) == Fused(Conv(hidden=96))
+    small, rectified = Conv(), Conv(head=Relu())
+    assert fused_where_it_fits(small, (10, 10, 4)) == Fused(small)
+    assert fused_where_it_fits(rectified, (10, 10, 4)) == Fused(rectified)  # what is behind P is no kernel
+    assert fused_where_it_fits(Conv(hidden=96), (10, 10, 4)) == Fused(Conv(hidden=96))
     large = Conv((32, 64, 64), ((8, 8), (4, 4), (3, 3)), ((4, 4), (2, 2), (1, 1)), 512)
     for network, shape in [
         (large, (84, 84, 4)),  # more than one layer
@@ -194,7 +129,7 @@ def test_what_does_not_fit_stays_as_it_is() -> None:
         (Conv(hidden=100), (10, 10, 4)),  # 100 outputs do not divide into blocks
         (Mlp(), (128,)),
     ]:
-        assert fused_where_it_fits(network, shape, 255) is network
+        assert fused_where_it_fits(network, shape) is network
 
 
 def test_a_product_of_parts_has_the_digits_of_float32() -> None:

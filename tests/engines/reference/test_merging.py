@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import AuxOrthogonalToTd, Average, Mix, PcGrad, SharedFlipped, Sum
+from headrace.agents import AuxOrthogonalToTd, Average, Bounded, Mix, PcGrad, SharedFlipped, Sum
 from headrace.engines.reference.merging import init_merge, merge_updates
 
 TD = {"encoder": [3.0, 0.0], "projection": [0.0, -2.0], "head": [5.0]}
@@ -105,6 +105,36 @@ def test_pcgrad_leaves_updates_alone_that_agree():
     aux = {**AUX, "encoder": [1.0, 4.0]}
     assert merged(PcGrad(), td=td, aux=aux)[0] == alone([4, 4], [6, 10])
     assert merged(PcGrad(Mix(0.5)), td=td, aux=aux)[0] == alone([2, 2], [3, 5])
+
+
+SHORT = {"encoder": [1.0], "head": [2.0]}, {"encoder": [1.0], "dynamics": [1.0]}  # (2), (2), (1): together 3 long
+
+
+@pytest.mark.parametrize(("norm", "wanted"), [(1.5, [1, 1, 0.5]), (3.0, [2, 2, 1]), (100.0, [2, 2, 1])])
+def test_a_bounded_update_is_no_longer_than_its_norm_over_all_modules_together(norm, wanted):
+    updates, _ = merged(Bounded(Sum(), norm), *SHORT)
+    assert [updates[name] for name in ("encoder", "head", "dynamics")] == [[x] for x in wanted]
+
+
+def test_the_second_network_counts_too_and_is_drawn_back_with_the_first():
+    assert merged(Bounded(Sum(), 2.5), {"encoder": [3.0], "h_encoder": [4.0]}, {})[0] == {
+        "encoder": [1.5], "h_encoder": [2.0]
+    }  # fmt: skip
+
+
+def test_what_is_bounded_is_what_the_inner_merge_makes():
+    # (3, 0) less (-1, 4) is (4, -4), and (0, -2) less (6, 8) is (-6, -10); then 5, 7 and 9: squares of 32, 136 and 155.
+    half = 0.5 * np.sqrt(32 + 136 + 155)
+    bounded = merged(Bounded(SharedFlipped(), half))[0]
+    wanted = merged(SharedFlipped())[0]
+    assert bounded == {name: pytest.approx([0.5 * x for x in values]) for name, values in wanted.items()}
+
+
+def test_a_bound_leaves_what_the_inner_merge_remembers_alone():
+    inner = AuxOrthogonalToTd(against=Average(beta=0.5), combine=Sum())
+    wanted = merged(inner)[1]
+    found = merged(Bounded(inner, 1e-3))[1]
+    assert {n: a[0]["w"].tolist() for n, a in found.items()} == {n: a[0]["w"].tolist() for n, a in wanted.items()}
 
 
 def test_an_agent_without_an_auxiliary_takes_its_rl_update_under_every_merge():

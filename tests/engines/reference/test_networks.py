@@ -8,16 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Conv, Mlp, agent_named, tweak
+from headrace.agents import Conv, Mlp, Relu, agent_named, tweak
 from headrace.engines.reference.networks import (
     Layout,
     activate,
     convolve,
     dense_in,
+    encode,
     imagine,
     init_params,
     layer_norm,
     layout_of,
+    q_of,
     q_values,
     sparse,
     unroll,
@@ -202,6 +204,62 @@ def test_dynamics_are_those_of_an_independent_implementation(network):
         wanted = oracle.next_latent(by_hand["dynamics"], z, action, N_ACTIONS)
         assert found.shape == z.shape
         np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+
+
+# a head without LayerNorm ---------------------------------------------------------------------------------------------
+
+
+def rectified(params, obs):
+    """Q(s, .) behind a ReLU alone, by the independent implementation of all else."""
+    z = oracle.latent(params["encoder"], obs)
+    return np.maximum(oracle.linear(params["projection"][0], z), 0) @ params["head"][0]["w"]
+
+
+def test_a_relu_head_gives_these_values_and_the_gradient_of_finite_differences():
+    agent = tweak(agent_named("dqn"), "network=Mlp((4, 3), 5, Relu)")
+    layout = layout_of(agent, SHAPES[VECTOR], N_ACTIONS)
+    params = random_params(agent, layout)
+    obs = np.random.default_rng(3).normal(size=SHAPES[VECTOR])
+    by_hand = oracle.as_float64(params)
+    value, gradient = compiled(jax.value_and_grad(lambda p, x: q_values(layout, p, x)[1]))(params, jnp.float32(obs))
+    assert value == pytest.approx(rectified(by_hand, obs)[1], rel=1e-5)
+    found = oracle.as_float64(gradient)
+    for name in ("encoder", "projection", "head"):
+        for layer, made in zip(by_hand[name], found[name], strict=True):
+            for key, array in layer.items():
+                np.testing.assert_allclose(made[key], slopes(array, lambda: rectified(by_hand, obs)[1]), atol=1e-5)
+    assert np.any(found["projection"][0]["b"] == 0)  # a unit that is off
+
+
+def slopes(array, value, step=1e-6):
+    """By central differences, number by number."""
+    found = np.zeros_like(array)
+    for i in np.ndindex(array.shape):
+        before = array[i]
+        array[i] = before + step
+        above = value()
+        array[i] = before - step
+        found[i] = (above - value()) / (2 * step)
+        array[i] = before
+    return found
+
+
+def test_by_hand_a_relu_head_passes_what_is_above_zero_and_nothing_at_zero():
+    layout = Layout(Mlp(), (2,), 1, 1, head=Relu())
+    head = {"w": jnp.array([[1.0], [10.0], [100.0]])}
+    projected = jnp.array([-3.0, 0.0, 2.0])
+    assert q_of(layout, head, projected).tolist() == [200]
+    assert jax.grad(lambda x: q_of(layout, head, x)[0])(projected).tolist() == [0, 0, 100]
+
+
+def test_the_dynamics_and_the_encoder_keep_their_layer_norm():
+    """The head is behind the projection and nowhere else."""
+    agent = small(agent_named("dqn+spr"))
+    layouts = [layout_of(tweak(agent, f"network.head={head}"), (3,), N_ACTIONS) for head in ("LeakyNorm", "Relu")]
+    params, obs = random_params(agent, layouts[0]), normal(3)
+    found = [encode(layout.network, params["encoder"], obs) for layout in layouts]
+    assert np.array_equal(*found)
+    assert not np.array_equal(*(q_values(layout, params, obs) for layout in layouts))
 
 
 def test_a_dense_layer_is_linear_as_spr_sees_the_projection():

@@ -45,11 +45,11 @@ def spy(monkeypatch):
     """An agent that learns nothing but keeps what it was shown; its auxiliary is active at every second step."""
     found = Spy([])
 
-    def learn_and_look(agent, layout, state, transition, draws, ahead, settle):
+    def learn(agent, layout, state, transition, draws):
         found.transitions.append(transition)
-        return state._replace(step=state.step + 1), telling(transition, len(found.transitions) % 2 == 0), {}
+        return state._replace(step=state.step + 1), telling(transition, len(found.transitions) % 2 == 0)
 
-    monkeypatch.setattr(stream, "learn_and_look", learn_and_look)
+    monkeypatch.setattr(stream, "learn", learn)
     monkeypatch.setattr(stream, "_example_learnt", lambda setting, layout: telling(example(layout), False))
     return found
 

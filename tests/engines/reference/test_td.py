@@ -75,7 +75,7 @@ def approx(values):
 def test_only_termination_stops_the_bootstrap(rule, terminated, truncated, delta):
     """1 + 5/2 - 2 = 1.5, and 1 - 2 = -1 without the successor's value."""
     made = Stream(rule, h=H).take(transition(EAST, 1, 1.0, WEST, terminated=terminated, truncated=truncated)).made
-    assert made.metrics()["td_error"] == pytest.approx(abs(delta))
+    assert made.metrics["td_error"] == pytest.approx(abs(delta))
     sign = np.sign(made.updates["head"][0]["w"][0, 1]) if not isinstance(rule, Qrc) else np.sign(delta)
     assert sign == np.sign(delta)
 
@@ -192,7 +192,7 @@ def test_a_bound_below_one_leaves_the_learning_rate_alone():
     stream = Stream(StreamQ(lr=0.1, gamma=0.5, lamda=0.5, kappa=2.0)).take(FIRST)
     # M = 0.1 * 2 * 1.5 * 1 = 0.3 < 1; the step is 0.1 * 1.5.
     assert stream.head() == approx([[1, 2.15], [3, 5]])
-    assert stream.made.metrics()["step_size"] == pytest.approx(0.1)
+    assert stream.made.metrics["step_size"] == pytest.approx(0.1)
 
 
 def test_the_bound_counts_the_trace_of_every_module():
@@ -296,8 +296,8 @@ def test_a_greedy_step_inside_an_episode_keeps_the_trace():
 
 
 def test_overshoot_is_the_step_times_the_squared_gradient_over_what_a_trace_forgets():
-    assert float(Stream(QRC, h=H).take(FIRST).made.metrics()["overshoot"]) == pytest.approx(0.1 * 1 / 0.75)
-    assert float(Stream(Dqn(lr=0.1)).take(FIRST).made.metrics()["overshoot"]) == pytest.approx(0.1)
+    assert float(Stream(QRC, h=H).take(FIRST).made.metrics["overshoot"]) == pytest.approx(0.1 * 1 / 0.75)
+    assert float(Stream(Dqn(lr=0.1)).take(FIRST).made.metrics["overshoot"]) == pytest.approx(0.1)
 
 
 # the guard ------------------------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_each_gradient_of_qrc_has_its_own_guard():
 @pytest.mark.parametrize(("norm", "acted"), [(4.0, 0), (3.999, 1)])
 def test_what_the_guard_did_is_told_and_a_gradient_that_is_short_enough_is_left_alone(norm, acted):
     stream = Stream(Dqn(lr=0.1, gamma=0.5, guard=Clip(norm))).take(FAR)
-    told = stream.made.metrics()
+    told = stream.made.metrics
     assert told["guarded"] == acted
     assert told["q_gradient_norm"] == 4.0
     assert told["overshoot"] == pytest.approx(0.1 * norm**2)

@@ -44,7 +44,7 @@ def test_a_fleet_of_two_games_gives_the_episodes_of_its_streams_alone() -> None:
     fleet.begin()
     together = fleet.run(STEPS).episodes()
     assert any(together)
-    saved = fleet.save()
+    saved = [arrays for arrays, _ in fleet.save()]
     for row, (env, seed) in enumerate(((deep, 0), (deep, 1), (worm, 0))):
         alone = CompiledStream(AGENT, env, seed=seed, steps=100)
         alone.begin()

@@ -30,6 +30,9 @@ QUANTITIES = {
     "cosine_before_orth": Quantity("cosine before orth", "-1 to 1", "RL and auxiliary update on the encoder"),
     "cosine_before_orth2": Quantity("cosine before orth2", "-1 to 1", "the same, after the auxiliary's filter"),
     "aux_active": Quantity("auxiliary active", "share of steps", "steps on which the auxiliary learnt"),
+    "sight": Quantity("sight", "ratio", "how far Q differs between states, beside how far between actions"),
+    "latent_spread": Quantity("latent spread", "0 to 1", "share of the latents' mean square that differs by state"),
+    "dead_units": Quantity("dead units", "share of units", "units that are flat at all states looked at"),
     "steps_per_s": Quantity("speed", "steps/s", "over the last few seconds"),
 }
 

@@ -30,6 +30,8 @@ KNOWN = {
     agents.Clipped, agents.Always, agents.Every, agents.Greedy, agents.Unfiltered, agents.Orth, agents.Raw,
     agents.Projected, agents.RawCurrent, agents.Sum, agents.Mix, agents.SharedFlipped, agents.AuxOrthogonalToTd,
     agents.Present, agents.Average, agents.PcGrad, agents.Clip, agents.Unguarded,
+    agents.Bounded, agents.LeakyNorm, agents.Relu, agents.Apart, agents.Together, agents.Kept, agents.Fading,
+    agents.Limited, agents.Unlimited,
 }  # fmt: skip
 
 
@@ -122,6 +124,7 @@ class FastEngine:
         n[terminated], n[truncated], n[last] = timestep.terminated, timestep.truncated, timestep.last
         checked = self._checked_at_end if timestep.last else self._checked
         self._work.wait()
+        plan.sight.keep(f, n)
         if carry_out(self._work.rows, f, self._s, n, checked) != FINE:
             raise self._fault_in(timestep)
         self._work.start()
@@ -130,8 +133,10 @@ class FastEngine:
         return Episode(self.step, float(f[plan.finished_return]), int(n[plan.finished_length]))
 
     def report(self) -> dict[str, float]:
-        """Means over the steps since the last report; those of the auxiliary over the steps on which it learnt."""
+        """Means over the steps since the last report, those of the auxiliary over the steps on which it learnt; and how
+        well the agent sees now."""
         self._check_begun()
+        self._work.wait()
         plan, counts = self._plan, self._n[self._plan.counts : self._plan.counts + 2]
         steps, active = (int(count) for count in counts)
         names = (*plan.always, *plan.beside_names)
@@ -140,7 +145,8 @@ class FastEngine:
         always = {name: _ratio(totals[name], steps) for name in sorted(plan.always)}
         beside = {name: _ratio(totals[name], active) for name in sorted(plan.beside_names)}
         sums[:], counts[:] = 0, 0
-        return {**always, **beside, **({"aux_active": _ratio(active, steps)} if beside else {})}
+        share = {"aux_active": _ratio(active, steps)} if beside else {}
+        return {**always, **beside, **share, **self._plan.sight.measured(self._f, self._s, self._n)}
 
     def trouble(self) -> tuple[str, int] | None:
         """The first quantity that was not finite and the step it happened at, if any."""

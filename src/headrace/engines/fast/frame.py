@@ -57,7 +57,7 @@ class Frame:
         self.observation_size = size
         self.frame_shape = one_frame(self.observation_shape, self.frames)
         self.latent_shape = latent_shape(self.network, self.observation_shape)
-        self.sizes = Sizes(prod(self.latent_shape), self.network.hidden, self.n_actions)
+        self.sizes = Sizes(prod(self.latent_shape), self.network.hidden, self.n_actions, self.network.head)
         self.encoder: Encoder = encoder_of(self.network, self.observation_shape, memory)
         shapes = module_shapes(self.agent, self.observation_shape, self.n_actions)
         self.params = {name: self.block(name, f"params/{name}", like=layers) for name, layers in shapes.items()}

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from headrace.agents import Agent, NoAuxiliary, StreamQ
+from headrace.agents import Agent, Limited, NoAuxiliary, StreamQ
 from headrace.engines.fast.frame import Entry, check_fit, frame_of
 from headrace.engines.fast.kernels.randomness import draw
 from headrace.engines.fast.kernels.rules import choose
-from headrace.engines.fast.kernels.scales import standardise_frozen
+from headrace.engines.fast.kernels.scales import limit, standardise_frozen
 from headrace.engines.fast.machine import carry_out
 from headrace.engines.fast.memory import Program
 from headrace.engines.fast.networks import DenseLayer, ValuePass
@@ -36,6 +36,8 @@ class FrozenPolicy:
         self._latent, self._action, self._taken = (value.x, frame.sizes.latent), frame.action, frame.step
         program, weights = Program(), frame.value_weights()
         program.emit(standardise_frozen, raw=self._raw, moments=moments, count=count, out=frame.obs, size=size)
+        if isinstance(agent.observations, Limited):
+            program.emit(limit, x=frame.obs, size=size, most=memory.real(agent.observations.limit))
         value.encode(program, weights)
         self._encode = program.rows()
         DenseLayer(weights.projection).through(program, value)

@@ -31,7 +31,7 @@ from headrace.engines.fast.kernels.convolutions import (
     turn_over,
     unframe_image,
 )
-from headrace.engines.fast.kernels.directions import combine
+from headrace.engines.fast.kernels.directions import combine, sum_grams
 from headrace.engines.fast.kernels.factors import (
     factored_back,
     factored_both_ways,
@@ -41,12 +41,15 @@ from headrace.engines.fast.kernels.factors import (
     write_factors,
 )
 from headrace.engines.fast.kernels.flat import (
+    bound,
     decay,
+    draw_back,
     follow_alone,
     follow_trace,
     guard,
     products,
     shorten,
+    squared_distance,
     squared_norm,
     trace_size,
     update,
@@ -61,7 +64,9 @@ from headrace.engines.fast.kernels.layers import (
     head_back,
     join_action,
     outer,
+    rectify,
     unactivate,
+    unrectify,
 )
 from headrace.engines.fast.kernels.outers import (
     outer_decay,
@@ -89,6 +94,7 @@ from headrace.engines.fast.kernels.rules import (
 )
 from headrace.engines.fast.kernels.scales import (
     is_finite,
+    limit,
     scale_reward,
     stack,
     stack_first,
@@ -101,6 +107,7 @@ from headrace.engines.fast.native import flush_denormals, peek, post, set_mode
 INSTRUCTIONS = (
     standardise,
     standardise_frozen,
+    limit,
     scale_reward,
     stack,
     stack_first,
@@ -115,6 +122,8 @@ INSTRUCTIONS = (
     action_gradient,
     activate,
     unactivate,
+    rectify,
+    unrectify,
     column_sums,
     join_action,
     dense,
@@ -146,6 +155,9 @@ INSTRUCTIONS = (
     squared_norm,
     guard,
     shorten,
+    squared_distance,
+    bound,
+    draw_back,
     products,
     update,
     decay,
@@ -159,6 +171,7 @@ INSTRUCTIONS = (
     factored_both_ways,
     factored_move,
     factored_flush,
+    sum_grams,
     combine,
     cosine_loss,
     root,
@@ -175,6 +188,7 @@ INSTRUCTIONS = (
     SKIP,
     STANDARDISE,
     STANDARDISE_FROZEN,
+    LIMIT,
     SCALE_REWARD,
     STACK,
     STACK_FIRST,
@@ -189,6 +203,8 @@ INSTRUCTIONS = (
     ACTION_GRADIENT,
     ACTIVATE,
     UNACTIVATE,
+    RECTIFY,
+    UNRECTIFY,
     COLUMN_SUMS,
     JOIN_ACTION,
     DENSE,
@@ -220,6 +236,9 @@ INSTRUCTIONS = (
     SQUARED_NORM,
     GUARD,
     SHORTEN,
+    SQUARED_DISTANCE,
+    BOUND,
+    DRAW_BACK,
     PRODUCTS,
     UPDATE,
     DECAY,
@@ -233,6 +252,7 @@ INSTRUCTIONS = (
     FACTORED_BOTH_WAYS,
     FACTORED_MOVE,
     FACTORED_FLUSH,
+    SUM_GRAMS,
     COMBINE,
     COSINE_LOSS,
     ROOT,
@@ -290,6 +310,8 @@ def carry_out(rows, f, s, n, checked):
             standardise(f, n, a[1], a[2], a[3], a[4], a[5])
         elif code == STANDARDISE_FROZEN:
             standardise_frozen(f, n, a[1], a[2], a[3], a[4], a[5])
+        elif code == LIMIT:
+            limit(f, a[1], a[2], a[3])
         elif code == SCALE_REWARD:
             scale_reward(f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
         elif code == STACK:
@@ -318,6 +340,10 @@ def carry_out(rows, f, s, n, checked):
             activate(f, a[1], a[2], a[3], a[4], a[5])
         elif code == UNACTIVATE:
             unactivate(f, a[1], a[2], a[3], a[4], a[5])
+        elif code == RECTIFY:
+            rectify(f, a[1], a[2])
+        elif code == UNRECTIFY:
+            unrectify(f, a[1], a[2], a[3])
         elif code == COLUMN_SUMS:
             column_sums(f, a[1], a[2], a[3], a[4])
         elif code == JOIN_ACTION:
@@ -383,6 +409,12 @@ def carry_out(rows, f, s, n, checked):
             guard(f, s, a[1], a[2], a[3], a[4], a[5])
         elif code == SHORTEN:
             shorten(f, a[1], a[2], a[3])
+        elif code == SQUARED_DISTANCE:
+            squared_distance(f, s, a[1], a[2], a[3], a[4])
+        elif code == BOUND:
+            bound(f, s, n, a[1], a[2], a[3], a[4])
+        elif code == DRAW_BACK:
+            draw_back(f, a[1], a[2], a[3], a[4])
         elif code == PRODUCTS:
             products(f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
         elif code == UPDATE:
@@ -423,10 +455,13 @@ def carry_out(rows, f, s, n, checked):
             factored_flush(
                 f, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14],
             )  # fmt: skip
+        elif code == SUM_GRAMS:
+            sum_grams(s, a[1], a[2])
         elif code == COMBINE:
             combine(
-                f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]
-            )
+                f, s, n, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
+                a[16], a[17],
+            )  # fmt: skip
         elif code == COSINE_LOSS:
             cosine_loss(f, a[1], a[2], a[3], a[4], a[5], a[6], a[7])
         elif code == ROOT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headrace.agents.network import Conv, Mlp
+from headrace.agents.network import Conv, LeakyNorm, Mlp, Relu
 from headrace.engines.fast.convolution import Convolution, Geometry
 from headrace.engines.fast.kernels.accounts import copy
 from headrace.engines.fast.kernels.layers import (
@@ -17,7 +17,9 @@ from headrace.engines.fast.kernels.layers import (
     head,
     head_back,
     outer,
+    rectify,
     unactivate,
+    unrectify,
 )
 from headrace.engines.fast.memory import Block, Memory, Program
 
@@ -141,6 +143,7 @@ class Sizes:
     latent: int
     hidden: int
     n_actions: int
+    head: LeakyNorm | Relu = LeakyNorm()  # between the projection and the layer that gives the values
 
 
 class Rows(NamedTuple):
@@ -171,6 +174,7 @@ class ValuePass:
     def __init__(self, encoder: Encoder, sizes: Sizes, memory: Memory, obs: int, rows: Rows | None = None) -> None:
         """`obs` is what is evaluated, `rows` where the projection finds its latent."""
         self.encoder, self.latent, self.hidden, self.n_actions = encoder, sizes.latent, sizes.hidden, sizes.n_actions
+        self._rectifies = isinstance(sizes.head, Relu)
         self.x, self.y, self.d, self.dx = rows or Rows.make(sizes, 1, 1, memory)
         self.trail: Trail = encoder.trail(memory, obs, self.x)
         self.scale, self.value = memory.real(0.0), memory.real(0.0)
@@ -181,7 +185,10 @@ class ValuePass:
 
     def finish(self, program: Program, weights: ValueWeights) -> None:
         """From the projection's result to the values of all actions."""
-        program.emit(activate, y=self.y, bias=-1, size=self.hidden, width=self.hidden, scale=self.scale)
+        if self._rectifies:
+            program.emit(rectify, y=self.y, size=self.hidden)
+        else:
+            program.emit(activate, y=self.y, bias=-1, size=self.hidden, width=self.hidden, scale=self.scale)
         program.emit(head, w=weights.head.offset, x=self.y, q=self.q, hidden=self.hidden, actions=self.n_actions)
 
     def back_to_projection(self, program: Program, weights: ValueWeights, gradient: Block) -> None:
@@ -190,7 +197,10 @@ class ValuePass:
             head_back, w=weights.head.offset, x=self.y, dq=self.slopes, dx=self.d, gradient=gradient.offset,
             hidden=self.hidden, actions=self.n_actions,
         )  # fmt: skip
-        program.emit(unactivate, a=self.y, d=self.d, size=self.hidden, width=self.hidden, scale=self.scale)
+        if self._rectifies:
+            program.emit(unrectify, a=self.y, d=self.d, size=self.hidden)
+        else:
+            program.emit(unactivate, a=self.y, d=self.d, size=self.hidden, width=self.hidden, scale=self.scale)
 
     def back_to_image(self, program: Program, weights: ValueWeights, gradient: Block) -> None:
         self.encoder.backward(program, weights.encoder, self.trail, self.dx, gradient)

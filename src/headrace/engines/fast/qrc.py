@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.agents import Qrc
+from headrace.agents import Bounded, Qrc
 from headrace.engines.fast.factored import EVERY, FactoredLayer, Motion, pays
 from headrace.engines.fast.frame import Entry, Frame
 from headrace.engines.fast.kernels.accounts import copy, root
@@ -39,11 +39,12 @@ class QrcTd(Td):
         self.h_lr, self.regularizer = memory.real(rule.lr * rule.h_lr_scale), memory.real(rule.regularizer)
         self.h_terms, self.h_decay, self.h_square = memory.real(0.0, 0.0, 0.0), memory.real(0.0), memory.sum()
         self.decay = memory.real(rule.gamma * rule.lamda)
-        keep = rule.gamma * rule.lamda
-        if learns_from_td_alone(frame.agent) and self.target.is_online and pays(self.weights.projection, keep):
+        keep, written_out = rule.gamma * rule.lamda, isinstance(frame.agent.merge, Bounded)  # as its step is measured
+        online = self.target.is_online and not written_out
+        if learns_from_td_alone(frame.agent) and online and pays(self.weights.projection, keep):
             self.layer = FactoredLayer(frame, "projection", self.traces["projection"], keep, 2, 0)
         self.h_layer: DenseLayer | FactoredLayer = DenseLayer(self.h_weights.projection)
-        if pays(self.h_weights.projection, keep):
+        if pays(self.h_weights.projection, keep) and not written_out:
             self.h_layer = FactoredLayer(frame, "h_projection", self.h_traces["projection"], keep, 1, EVERY // 2)
         self.factor = memory.real(rule.lr / (1 - rule.gamma * rule.lamda) if rule.gamma * rule.lamda < 1 else np.inf)
 

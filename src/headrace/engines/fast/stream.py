@@ -7,17 +7,19 @@ from math import prod
 
 import numpy as np
 
-from headrace.agents import Agent, Auxiliary
+from headrace.agents import Agent, Auxiliary, Limited
+from headrace.engines.fast.bounds import bound_of
 from headrace.engines.fast.factored import FactoredLayer
 from headrace.engines.fast.frame import Entry, frame_of
 from headrace.engines.fast.kernels.accounts import clear, copy, count_step, root, tally
 from headrace.engines.fast.kernels.layers import dense, dense_back
 from headrace.engines.fast.kernels.randomness import draw
 from headrace.engines.fast.kernels.rules import choose, epsilon
-from headrace.engines.fast.kernels.scales import scale_reward, stack, stack_first, standardise
+from headrace.engines.fast.kernels.scales import limit, scale_reward, stack, stack_first, standardise
 from headrace.engines.fast.memory import NONE, Block, Program
 from headrace.engines.fast.networks import Rows
 from headrace.engines.fast.rules import td_of
+from headrace.engines.fast.sight import SightPlan
 from headrace.engines.fast.spr import VIEW_DRAWS, SprPlan
 from headrace.engines.fast.targets import Target
 from headrace.engines.fast.updates import (
@@ -65,9 +67,11 @@ class StreamPlan:
         self.aux = SprPlan(frame, spr, self.draws + STEP_DRAWS, self._rows) if spr else None
         self._aux_square = memory.sum()
         self.rule = Rule(frame, self.td.keep, self.td.terms, self.td.td_square, self._aux_square)
+        self._bound = bound_of(frame)
         self._place_modules()
         self._place_stream()
         self._place_account()
+        self.sight = SightPlan(frame, self.td)
         self.prepare, self.respond, self.alone, self.begin, self.resume = (Program() for _ in range(5))
         self._prepare(self.prepare)
         self._respond(self.respond)
@@ -151,7 +155,8 @@ class StreamPlan:
         self.discounted = memory.real(0.0)
         self.episode_return, self.episode_length = memory.real(0.0), memory.whole(0)
         self.finished_return, self.finished_length = memory.real(0.0), memory.whole(0)
-        explore = frame.agent.explore
+        explore, observations = frame.agent.explore, frame.agent.observations
+        self._most = memory.real(observations.limit if isinstance(observations, Limited) else 0.0)
         self.total, self.epsilon = memory.real(1.0), memory.real(0.0)
         self.explore = [memory.real(x) for x in (explore.start, explore.end, explore.fraction)]
         parts = ("mean", "mean_rest", "squares", "squares_rest")
@@ -310,9 +315,13 @@ class StreamPlan:
         """New parameters, and the choice that they lead to. Small modules first, the encoder's new latent next; the
         projection moves while that latent goes through it."""
         frame, td = self.frame, self.td
-        for module in self.flat:
-            module.move(program)
+        self._bound.remember(program)
         program.emit(copy, source=td.learning.x, out=td.gradient.x, size=frame.sizes.latent)
+        for module in (*self.flat, self.projection, *self.beside):
+            module.rest(program)
+            module.tie(program)
+        for flat in self.flat:
+            flat.move(program)
         self.projection.weigh(program)
         for alone in self.beside:
             alone.weigh(program)
@@ -326,6 +335,7 @@ class StreamPlan:
         self.projection.move(program, td.acting.x, td.acting.y)
         td.see(program)
         td.acting.finish(program, td.weights)
+        self._bound.draw_back(program, self._evaluate)
 
     def _take_over_observation(self, program: Program) -> None:
         """What is acted on next: the successor, or the first observation of the next episode."""
@@ -340,6 +350,8 @@ class StreamPlan:
 
     def _standardise(self, program: Program, raw: int) -> None:
         program.emit(standardise, raw=raw, moments=self.moments, count=self.count, out=self._seen, size=self.frame_size)
+        if isinstance(self.frame.agent.observations, Limited):
+            program.emit(limit, x=self._seen, size=self.frame_size, most=self._most)
 
     def _stacking(self) -> dict[str, int]:
         """How an observation is made of frames; one that is a single frame is taken over whole."""
@@ -374,13 +386,16 @@ class StreamPlan:
         self._choose(program)
 
     def _see_first(self, program: Program) -> None:
+        self._evaluate(program)
+        self._draw(program)
+
+    def _evaluate(self, program: Program) -> None:
         """Values at the present observation, from parameters that did not just move."""
         td = self.td
         td.acting.encode(program, td.weights)
         td.layer.through(program, td.acting)
         td.see_first(program)
         td.acting.finish(program, td.weights)
-        self._draw(program)
 
     def _draw(self, program: Program) -> None:
         """The random numbers of the step to come, and how likely it is to explore."""

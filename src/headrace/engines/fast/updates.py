@@ -11,6 +11,8 @@ from headrace.agents import (
     Auxiliary,
     AuxOrthogonalToTd,
     Average,
+    Bounded,
+    Fading,
     Mix,
     Orth,
     PcGrad,
@@ -21,6 +23,7 @@ from headrace.agents import (
     RawCurrent,
     SharedFlipped,
     Sum,
+    Together,
     Unfiltered,
 )
 from headrace.engines.fast.factored import FactoredLayer, Motion
@@ -50,8 +53,9 @@ from headrace.engines.fast.kernels.directions import (
     U,
     Z,
     combine,
+    sum_grams,
 )
-from headrace.engines.fast.kernels.flat import follow_alone, follow_trace, products, update
+from headrace.engines.fast.kernels.flat import follow_alone, follow_trace, products, shorten, update
 from headrace.engines.fast.kernels.outers import outer_products, outer_squared_norm, outer_update
 from headrace.engines.fast.memory import NONE, Block, Program
 from headrace.engines.fast.networks import ValuePass
@@ -102,6 +106,15 @@ def _(merge: AuxOrthogonalToTd, agent: Agent) -> Merging:
 def _(merge: PcGrad, agent: Agent) -> Merging:
     inner = merging(merge.combine, agent)
     return Merging(WITHOUT_CONFLICT, inner.join, inner.mix)
+
+
+@merging.register
+def _(merge: Bounded, agent: Agent) -> Merging:
+    return merging(merge.inner, agent)  # `bounds` does the rest
+
+
+def _together(filter_: Unfiltered | Orth) -> bool:
+    return isinstance(filter_, Orth) and isinstance(filter_.modules, Together)
 
 
 def filter_kind(filter_: Unfiltered | Orth) -> int:
@@ -156,6 +169,10 @@ class Rule:
         self.descent = memory.real(-aux.lr * aux.weight)
         self.mix, self.average = memory.real(self.merging.mix), memory.real(self.merging.average)
         self.cosines = memory.real(0.0, 0.0)
+        self.fades = isinstance(aux.filter, Orth) and isinstance(aux.filter.rest, Fading)
+        # The inner products of the Q network as one vector, for filters that see it as one.
+        self.whole = memory.sum(DIRECTIONS**2)
+        self.td_together, self.aux_together = _together(agent.td_filter), _together(aux.filter)
 
 
 class Module:
@@ -174,17 +191,39 @@ class Module:
         told = name == "encoder" and shared
         pairs = pairs_needed(rule.merging, rule.td_filter, rule.aux_filter, share, told)
         self.pairs, self.told = pairs, told
+        # Measured before any module moves, since what others measure counts too.
+        in_q = name in ("encoder", "projection", "head") and not self.alone
+        self.tied = in_q and (rule.td_together or rule.aux_together)
 
     def _past(self, name: str, exists: bool) -> int:
         return self.rule.frame.block(self.name, name).offset if exists else NONE
 
+    def measure(self, program: Program) -> None:
+        """Inner products."""
+        raise NotImplementedError
+
+    def tie(self, program: Program) -> None:
+        """Measures a module that is part of a larger vector."""
+        if self.tied:
+            self.measure(program)
+            program.emit(sum_grams, gram=self.gram, out=self.rule.whole)
+
+    def rest(self, program: Program) -> None:
+        """What becomes of the auxiliary's history on steps on which it does not learn."""
+        if self.c != NONE and self.rule.fades:
+            with program.only_if(self.rule.frame.resting):
+                program.emit(shorten, a=self.c, size=self.weights.size, factor=self.rule.aux_beta)
+
     def combine(self, program: Program) -> None:
         rule = self.rule
+        td_gram = rule.whole if self.tied and rule.td_together else self.gram
+        aux_gram = rule.whole if self.tied and rule.aux_together else self.gram
         program.emit(
-            combine, gram=self.gram, out=self.coefficients, active=rule.frame.active, share=self.share,
-            td_filter=rule.td_filter, td_beta=rule.td_beta, aux_filter=rule.aux_filter, aux_beta=rule.aux_beta,
-            descent=rule.descent, merge=rule.merging.merge, join=rule.merging.join, mix=rule.mix,
-            average_beta=rule.average, aux_square=rule.aux_square, cosines=rule.cosines if self.told else NONE,
+            combine, gram=self.gram, td_gram=td_gram, aux_gram=aux_gram, out=self.coefficients,
+            active=rule.frame.active, share=self.share, td_filter=rule.td_filter, td_beta=rule.td_beta,
+            aux_filter=rule.aux_filter, aux_beta=rule.aux_beta, descent=rule.descent, merge=rule.merging.merge,
+            join=rule.merging.join, mix=rule.mix, average_beta=rule.average, aux_square=rule.aux_square,
+            cosines=rule.cosines if self.told else NONE,
         )  # fmt: skip
 
     def _masks(self, left_out: set[tuple[int, int]]) -> dict[str, int]:
@@ -221,22 +260,30 @@ class FlatModule(Module):
             keep=rule.keep, terms=rule.terms, square=rule.td_square,
         )  # fmt: skip
 
-    def _move_along_all(self, program: Program) -> None:
+    def measure(self, program: Program) -> None:
+        """The trace, and inner products."""
         rule, q, size = self.rule, self.gradients.q, self.weights.size
-        z = at(self.trace) if self.trace else at(q)
         if q:
             program.emit(
                 follow_trace, z=at(self.trace), g=q.offset, v=at(self.gradients.value), u=self._u, size=size,
                 keep=rule.keep, terms=rule.terms, square=rule.td_square,
             )  # fmt: skip
-        places = {"u": self._u, "g": at(self.gradients.aux), "c": self.c, "e": self.e, "m": self.m, "z": z}
         if self.pairs:
-            program.emit(products, gram=self.gram, active=rule.frame.active, **self._masks(set()), size=size, **places)
+            active, masks = rule.frame.active, self._masks(set())
+            program.emit(products, gram=self.gram, active=active, **masks, size=size, **self._places())
+
+    def _move_along_all(self, program: Program) -> None:
+        if not self.tied:
+            self.measure(program)
         self.combine(program)
         program.emit(
-            update, active=rule.frame.active, coefficients=self.coefficients, size=size, w=self.weights.offset,
-            **places,
+            update, active=self.rule.frame.active, coefficients=self.coefficients, size=self.weights.size,
+            w=self.weights.offset, **self._places(),
         )  # fmt: skip
+
+    def _places(self) -> dict[str, int]:
+        z = at(self.trace) if self.trace else at(self.gradients.q)
+        return {"u": self._u, "g": at(self.gradients.aux), "c": self.c, "e": self.e, "m": self.m, "z": z}
 
 
 @dataclass
@@ -261,6 +308,11 @@ class OuterModule(Module):
         """Inner products and coefficients."""
         if self.alone:
             return
+        if not self.tied:
+            self.measure(program)
+        self.combine(program)
+
+    def measure(self, program: Program) -> None:
         rule, g = self.rule, self.gradients
         norm_apart = {(G, G)}
         masks = self._masks(norm_apart)
@@ -272,7 +324,6 @@ class OuterModule(Module):
                     outer_squared_norm, x=g.aux[0], d=g.aux[1], count=g.count, inputs=self.inputs,
                     outputs=self.outputs, out=self.gram + DIRECTIONS * G + G,
                 )  # fmt: skip
-        self.combine(program)
 
     def move(self, program: Program, x_next: int, y: int) -> None:
         """The last pass; the next input goes through the layer on the way, where there is one."""
@@ -302,6 +353,8 @@ class FactoredModule:
 
     def weigh(self, program: Program) -> None:
         """The update is taken as it is."""
+
+    tie = rest = weigh
 
     def move(self, program: Program, x_next: int, y: int) -> None:
         self._layer.move(program, self._motion, self._acting, self._following)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any, NamedTuple
 
 import jax
@@ -11,25 +10,13 @@ import jax.numpy as jnp
 from headrace.agents import Agent, EpsilonGreedy
 from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, follow_aux, init_aux, update_aux
 from headrace.engines.reference.filters import filter_gradient, init_filter
-from headrace.engines.reference.later import Wanted, settled
 from headrace.engines.reference.merging import init_merge, merge_updates
-from headrace.engines.reference.networks import (
-    Layout,
-    Modules,
-    Seen,
-    deferred,
-    init_params,
-    q_seen,
-    q_values,
-    seen_ahead,
-)
+from headrace.engines.reference.networks import Layout, Modules, init_params, q_values
 from headrace.engines.reference.objectives import learnt_modules
-from headrace.engines.reference.td import follow_td, init_td, traces_of, update_td, value_modules, without_traces
+from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, add
 from headrace.engines.reference.windows import emptied
-
-Projected = dict[str, Seen]  # by a projection's name, what it makes of one observation
 
 
 class AgentState(NamedTuple):
@@ -102,18 +89,12 @@ def epsilon(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
     return explore.start + (explore.end - explore.start) * done
 
 
-def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: Draws, projected: Any = ()) -> Choice:
+def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: Draws) -> Choice:
     """A random action with probability eps, else the best one. A random draw of the best one counts as greedy."""
-    best = jnp.argmax(_q(layout, params, obs, projected)).astype(jnp.int32)
+    best = jnp.argmax(q_values(layout, params, obs)).astype(jnp.int32)
     any_action = jnp.minimum((draws.action * layout.actions).astype(jnp.int32), layout.actions - 1)
     action = jnp.where(draws.explore < eps, any_action, best)
     return Choice(action, action == best)
-
-
-def _q(layout: Layout, params: Modules, obs: jax.Array, projected: Any) -> jax.Array:
-    if "projection" not in projected:
-        return q_values(layout, params, obs)
-    return q_seen(layout.network, layout, params, projected["projection"].row)
 
 
 def broken_off(state: AgentState) -> AgentState:
@@ -122,41 +103,10 @@ def broken_off(state: AgentState) -> AgentState:
     return state._replace(td=without_traces(state.td), aux=aux)
 
 
-@singledispatch
-def found_before(
-    network: Any, agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws,
-    projected: Projected,
-) -> Tree:  # fmt: skip
-    """What a network computes of a transition before it is learnt from, for `found_together`: nothing, unless it says
-    so. `projected` is what the projections make of the observation, as far as they have said."""
-    return ()
-
-
-@singledispatch
-def found_together(
-    network: Any, agent: Agent, layout: Layout, state: AgentState, transition: Transition
-) -> dict[str, tuple[jax.Array, Modules]]:
-    """Q(s, a) as "q", h(s, a) as "h", max Q(s', .) as "v", the auxiliary's loss as "aux", each with its gradient: those
-    that a network computes together. None, unless it says so: each is computed where it is used."""
-    return {}
-
-
 def learn(
     agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
 ) -> tuple[AgentState, Learnt]:
     """Both streams read the parameters of now; one combined update is added to them."""
-    return learn_and_look(agent, layout, state, transition, draws, transition.next_obs)[:2]
-
-
-def learn_and_look(
-    agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws, ahead: jax.Array,
-    settle: bool = True,
-) -> tuple[AgentState, Learnt, Projected]:  # fmt: skip
-    """Also what the projections, once they have moved, make of the observation `ahead`, if the network sees ahead.
-
-    Without `settle`, what only learning reads (traces and histories) may be left as formulas for the next step."""
-    state = deferred(layout.network, state)
-    transition = transition._replace(found=found_together(layout.network, agent, layout, state, transition))
     td = update_td(agent.td, layout, state.params, state.td, transition, {"replay": draws.replay})
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}
@@ -173,21 +123,4 @@ def learn_and_look(
         merge=merge,
         step=step,
     )
-    seen = seen_ahead(layout.network, params, ahead)
-    vectors = {name: (latent.z.reshape(-1), w) for name, (latent, w) in seen.items()}
-    leaving = () if settle else _read_by_learning(after)
-    after, rows = settled(after, watching=(td.updates, aux.updates), vectors=vectors, leaving=leaving)
-    projected = {name: Seen(rows[name], latent) for name, (latent, _) in seen.items()}
-    return after, Learnt(td.metrics(), aux.active, aux_metrics(agent.aux, aux, td_updates)), projected
-
-
-def _read_by_learning(state: AgentState) -> Tree:
-    """What is neither acted on nor looked up: traces and histories, but no targets."""
-    return traces_of(state.td), state.td_history, getattr(state.aux, "history", ()), state.merge
-
-
-def look(layout: Layout, params: Modules, obs: jax.Array) -> Projected:
-    """The same of parameters that have not just moved."""
-    seen = seen_ahead(layout.network, deferred(layout.network, params), obs)
-    rows = {name: w.passed(Wanted(rows=[(latent.z.reshape(-1), w)])).rows[0] for name, (latent, w) in seen.items()}
-    return {name: Seen(rows[name], latent) for name, (latent, _) in seen.items()}
+    return after, Learnt(td.metrics, aux.active, aux_metrics(agent.aux, aux, td_updates))

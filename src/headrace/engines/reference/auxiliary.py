@@ -10,18 +10,12 @@ import jax.numpy as jnp
 
 from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
 from headrace.engines.reference.augment import VIEW_DRAWS, views
-from headrace.engines.reference.filters import filter_gradient, init_filter
+from headrace.engines.reference.filters import filter_gradient, init_filter, rested
 from headrace.engines.reference.guard import guarded
-from headrace.engines.reference.networks import Layout, Modules, either, value_and_gradient
-from headrace.engines.reference.objectives import (
-    aux_loss,
-    images_viewed,
-    learnt_modules,
-    rows_projected,
-    target_modules,
-)
+from headrace.engines.reference.networks import Layout, Modules
+from headrace.engines.reference.objectives import aux_loss, images_viewed, learnt_modules, target_modules
 from headrace.engines.reference.targets import follow, init_target, read_target
-from headrace.engines.reference.transition import Transition, found
+from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, cosine, norm2, scale, zeros
 from headrace.engines.reference.windows import WindowState, init_window, look
 
@@ -126,8 +120,7 @@ def _(
         def loss_of(modules: Modules) -> jax.Array:
             return aux_loss(objective, layout, modules, target, sight, views(draws))
 
-        rows = rows_projected(objective)
-        loss, raw = found(transition, "aux", lambda: value_and_gradient(layout.network, loss_of, modules, rows))
+        loss, raw = jax.value_and_grad(loss_of)(modules)
         gradients, acts = guarded(aux.guard, raw)
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history, jnp.float32(acts)
@@ -135,9 +128,9 @@ def _(
     def rest(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
         nothing = zeros(modules)
         zero = jnp.zeros((), nothing["encoder"][0]["w"].dtype)
-        return zero, nothing["encoder"], nothing, history, jnp.float32(0)
+        return zero, nothing["encoder"], nothing, rested(aux.filter, history), jnp.float32(0)
 
-    loss, raw, filtered, history, acts = either(layout.network, active, learn, rest, state.history)
+    loss, raw, filtered, history, acts = jax.lax.cond(active, learn, rest, state.history)
     descent = -aux.lr * aux.weight
     after = state._replace(window=window, history=history)
     return AuxStep(scale(descent, filtered), scale(descent, raw), after, active, loss, acts)

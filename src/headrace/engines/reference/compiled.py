@@ -19,6 +19,7 @@ from headrace.engines.reference.stream import (
     begin,
     make_setting,
     report,
+    sight_told,
     step_keys,
     trouble_in,
 )
@@ -60,7 +61,7 @@ class CompiledStream:
         env_state, state = self._begun()
         means, tally = report(state.tally)
         self._states = env_state, state._replace(tally=tally)
-        return means
+        return {**means, **sight_told(self.layout, state)}
 
     def trouble(self) -> tuple[str, int] | None:
         return trouble_in(self._begun()[1].tally)

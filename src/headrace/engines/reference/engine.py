@@ -18,6 +18,7 @@ from headrace.engines.reference.stream import (
     make_setting,
     report,
     restarted,
+    sight_told,
     trouble_in,
 )
 from headrace.envs.answers import numbers
@@ -75,11 +76,12 @@ class ReferenceEngine:
         return Episode(self.step, float(finished.episode_return), int(finished.episode_length))
 
     def report(self) -> dict[str, float]:
-        """Means over the steps since the last report; those of the auxiliary over the steps on which it learnt."""
+        """Means over the steps since the last report, those of the auxiliary over the steps on which it learnt; and how
+        well the agent sees now."""
         state = self._begun()
         means, tally = report(state.tally)
         self.state = state._replace(tally=tally)
-        return means
+        return {**means, **sight_told(self.layout, state)}
 
     def trouble(self) -> tuple[str, int] | None:
         """The first quantity that was not finite and the step it happened at, if any."""

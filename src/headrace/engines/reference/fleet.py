@@ -20,20 +20,18 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.engines.reference.arrays import from_named_arrays, named_arrays
 from headrace.engines.reference.compiled import BUFFER, Log, start_stream
-from headrace.engines.reference.networks import Layout, layout_of, steps_a_turn
+from headrace.engines.reference.networks import Layout, layout_of
 from headrace.engines.reference.stream import (
-    Received,
     Setting,
     StreamState,
     Tally,
     begin,
     chosen,
     learnt_from,
-    looked,
     make_setting,
     means,
     quantities,
-    received,
+    sight_now,
     step_keys,
 )
 from headrace.engines.reference.trees import Tree
@@ -41,7 +39,8 @@ from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
 from headrace.stream import Episode
 
-Carry = tuple[tuple[tuple[Tree, ...], tuple[Tree, ...], Received], StreamState, Log]
+Saved = tuple[dict[str, np.ndarray], dict[str, Any]]  # a stream's arrays, and what its environment saved beside them
+Carry = tuple[tuple[Tree, ...], StreamState, Log]
 
 
 class Group:
@@ -60,12 +59,17 @@ class Group:
         one = jax.tree.map(lambda x: x[0], self.settings)
         return jax.eval_shape(functools.partial(start_stream, self.layout, self.env), one)
 
+    def template(self) -> StreamState:
+        """The shapes of one of its streams, without the environment."""
+        one = jax.tree.map(lambda x: x[0], self.settings)
+        return jax.eval_shape(functools.partial(begin, one, self.layout), jnp.zeros(self.layout.frame_shape))
+
 
 class Block:
     """What some steps of all streams left for the host. Asking waits until the steps are taken."""
 
-    def __init__(self, start: int, steps: int, log: Log, tally: Tally) -> None:
-        self.start, self.steps, self._log, self._on_device = start, steps, log, tally
+    def __init__(self, start: int, steps: int, log: Log, tally: Tally, sight: dict[str, jax.Array]) -> None:
+        self.start, self.steps, self._log, self._on_device, self._sight = start, steps, log, tally, sight
 
     @property
     def end(self) -> int:
@@ -84,8 +88,9 @@ class Block:
         return found
 
     def means(self) -> list[dict[str, float]]:
-        """Means since the last multiple of 1,000 steps before this block's end, stream by stream."""
-        columns = means(self.tally)
+        """Means since the last multiple of 1,000 steps before this block's end, stream by stream; at such a multiple
+        also how well the agents see."""
+        columns = {**means(self.tally), **jax.device_get(self._sight)}
         return [dict(zip(columns, row, strict=True)) for row in np.stack(list(columns.values()), axis=-1).tolist()]
 
     def trouble(self) -> dict[int, tuple[str, int]]:
@@ -106,7 +111,10 @@ class Fleet:
         self.groups = _groups(agents[0], envs, self.settings)
         self.layout = _roomiest(agents[0], self.groups)
         self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
-        self._block = jax.jit(self._advance_block, donate_argnums=(1, 2), compiler_options=_on_card(_CARD))
+        block = functools.partial(self._advance_all, n=BUFFER)
+        self._block = jax.jit(block, donate_argnums=(1, 2), compiler_options=on_card(_CARD))
+        self._as_written = replace(self.layout, network=self.groups[0].layout.network)
+        self._sight = jax.jit(jax.vmap(sight_now))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
         self.step = 0
 
@@ -123,7 +131,9 @@ class Fleet:
         env_states, state, log, tally = program(*arguments)
         self._states = env_states, state
         self.step += n
-        return Block(self.step - n, n, log, tally)
+        # Now, since the next block will overwrite the state.
+        sight = {} if self.step % BUFFER else self._sight(self._as_written, state)
+        return Block(self.step - n, n, log, tally, sight)
 
     def program(self, n: int) -> tuple[Any, tuple[Any, ...]]:
         """The compiled loop that takes n steps, and its arguments.
@@ -135,31 +145,34 @@ class Fleet:
             return self._block, (self.settings, *self._begun())
         return self._some, (self.settings, *self._begun(), n)
 
-    def save(self) -> list[dict[str, np.ndarray]]:
+    def save(self) -> list[Saved]:
         """Each stream as it would have saved itself alone."""
         env_states, state = jax.device_get(self._begun())
-        saved = []
+        saved: list[Saved] = []
         for group, env_state in zip(self.groups, env_states, strict=True):
             _, template = group.templates()
             for i, row in enumerate(range(*group.rows.indices(self.size))):
-                mine = jax.tree.map(lambda like, x, row=row: _cut(x[row], like.shape), template, state)
+                mine = jax.tree.map(lambda like, x, row=row: cut(x[row], like.shape), template, state)
                 env_mine = jax.tree.map(lambda x, i=i: x[i], env_state)
-                saved.append({**named_arrays("stream", mine), **named_arrays("env", env_mine)})
+                saved.append(({**named_arrays("stream", mine), **named_arrays("env", env_mine)}, {}))
         return saved
 
-    def restore(self, saved: Sequence[dict[str, np.ndarray]]) -> None:
+    def restore(self, saved: Sequence[Saved]) -> None:
         env_states, states = [], []
         for group in self.groups:
             env_template, template = group.templates()
-            mine = saved[group.rows]
-            env_states.append(_stack([from_named_arrays("env", env_template, arrays) for arrays in mine]))
-            states.append(self._with_room(_stack([from_named_arrays("stream", template, a) for a in mine])))
+            mine = [arrays for arrays, _ in saved[group.rows]]
+            env_states.append(stack([from_named_arrays("env", env_template, arrays) for arrays in mine]))
+            states.append(self._with_room(stack([from_named_arrays("stream", template, a) for a in mine])))
         self._states = tuple(env_states), jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
         self.step = int(self._states[1].agent.step[0])
 
+    def close(self) -> None:
+        """Lets go of what runs beside the program."""
+
     def _begun(self) -> tuple[tuple[Tree, ...], StreamState]:
         if self._states is None:
-            raise RuntimeError("begin() or restore(...) comes before anything else")
+            raise RuntimeError("call begin() or restore(...) first")
         return self._states
 
     def _with_room(self, state: StreamState) -> StreamState:
@@ -169,69 +182,51 @@ class Fleet:
         template = jax.eval_shape(functools.partial(begin, one, fixed), blank)
         return jax.tree.map(lambda like, x: _widened(x, (x.shape[0], *like.shape)), template, state)
 
-    def _advance_block(
-        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
-    ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        return self._advance_all(settings, env_states, state, BUFFER, steps_a_turn(self.layout.network))
-
     def _advance_all(
-        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any, turn: int = 1
+        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
     ) -> tuple[tuple[Tree, ...], StreamState, Log, Tally]:
-        if turn > 1 and n % turn:
-            raise ValueError(f"{n} steps are no whole number of turns of {turn}")
-        choose, receive = jax.vmap(chosen), jax.vmap(received)
+        choose, learn = jax.vmap(chosen), jax.vmap(learnt_from)
 
-        def led_to(env_states: tuple[Tree, ...], state: StreamState) -> tuple[tuple[Tree, ...], TimeStep]:
-            keys = jax.vmap(step_keys)(settings, state.agent.step).env
-            stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
-            return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
-
-        def answered(env_states: tuple[Tree, ...], state: StreamState, projected: Any) -> Any:
-            """The next action chosen, and what it led to, ready to be learnt from."""
-            state = choose(settings, self.layout, state, projected)
-            following, timestep = led_to(env_states, state)
-            return (env_states, following, receive(settings, self.layout, state, timestep, projected)), state
-
-        def one(i: Any, carry: Carry, settle: bool) -> Carry:
-            """From one answer of the environments to the next: what is left to be learnt from the first may go on
-            while they make the second."""
-            (_, env_states, answer), state, log = carry
-            learn = jax.vmap(functools.partial(learnt_from, settle=settle))
-            state, finished, projected = learn(settings, self.layout, state, answer)
-            log = Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
-            return *answered(env_states, state, projected), log
-
-        def some(i: Any, carry: Carry) -> Carry:
-            """A turn: after its last step everything is an array again."""
-            for k in range(turn):
-                carry = one(i * turn + k, carry, settle=k == turn - 1)
-            return carry
+        def one(i: Any, carry: Carry) -> Carry:
+            """Choosing comes first: it shares a pass through Q with learning, and the compiler makes one of the two."""
+            env_states, state, log = carry
+            state = choose(settings, self.layout, state)
+            env_states, timestep = self._led_to(settings, env_states, state)
+            state, finished = learn(settings, self.layout, state, timestep)
+            return env_states, state, Log(*(many.at[i].set(new) for many, new in zip(log, finished, strict=True)))
 
         room = (BUFFER, self.size)
         log = Log(jnp.zeros(room, bool), jnp.zeros(room, jnp.float32), jnp.zeros(room, jnp.int32))
-        projected = jax.vmap(looked)(self.layout, state)
-        begun = *answered(env_states, state, projected), log
-        (env_states, _, _), state, log = jax.lax.fori_loop(0, n // turn, some, begun)
-        return env_states, state._replace(tally=_renewed(state.tally, state.agent.step)), log, state.tally
+        env_states, state, log = jax.lax.fori_loop(0, n, one, (env_states, state, log))
+        state = choose(settings, self.layout, state)
+        return env_states, state._replace(tally=renewed(state.tally, state.agent.step)), log, state.tally
+
+    def _led_to(
+        self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState
+    ) -> tuple[tuple[Tree, ...], TimeStep]:
+        """What the environments answer to the chosen actions."""
+        keys = jax.vmap(step_keys)(settings, state.agent.step).env
+        stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
+        return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
 
 
-def _renewed(tally: Tally, step: jax.Array) -> Tally:
+def renewed(tally: Tally, step: jax.Array) -> Tally:
     """Sums begin anew at every multiple of 1,000 steps."""
     begun = jax.tree.map(lambda x: jnp.where(step % BUFFER == 0, jnp.zeros_like(x), x), tally)
     return begun._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
 
 
-# Two turns of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
+# Two steps of the loop at a time, so that what one leaves need not be copied to where the next finds it: the compiler
 # does so where the number of steps is part of the program. The whole loop is one graph that the card goes through by
 # itself, and kernels that do not wait for each other run side by side: most are far too small to fill a card.
-_CARD = {
-    "xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER",
+GRAPHS = {
     "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
     "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
 }
+_CARD = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER", **GRAPHS}
 
 
-def _on_card(options: dict[str, str]) -> dict[str, str] | None:
+def on_card(options: dict[str, str]) -> dict[str, str] | None:
     return options if jax.default_backend() == "gpu" else None
 
 
@@ -257,7 +252,7 @@ def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:
     if len(frames) > 1:
         raise BadSetting(f"the environments of a fleet must stack equally many frames, got {sorted(frames)}")
     wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions, frames.pop())
-    return replace(wide, network=_as_kernels(wide, len(counts)), actions=jnp.array(counts, jnp.int32))
+    return replace(wide, network=_as_kernels(wide), actions=jnp.array(counts, jnp.int32))
 
 
 def handicap() -> str:
@@ -273,17 +268,17 @@ def handicap() -> str:
     return ""
 
 
-def _as_kernels(layout: Layout, streams: int) -> Any:
+def _as_kernels(layout: Layout) -> Any:
     """The network as this machine computes it best."""
     if handicap():
         return layout.network
     from headrace.engines.reference.fused import fused_where_it_fits
 
     # The compiler remarks on each load of single numbers, with a stack trace of itself. Where llvm-symbolizer is
-    # installed, looking up its lines takes minutes (decision 0030).
+    # installed, looking up its lines takes minutes.
     os.environ.setdefault("LLVM_DISABLE_SYMBOLIZATION", "1")
 
-    return fused_where_it_fits(layout.network, layout.observation_shape, streams)
+    return fused_where_it_fits(layout.network, layout.observation_shape)
 
 
 def _joined(timesteps: list[TimeStep], frame_shape: tuple[int, ...]) -> TimeStep:
@@ -299,9 +294,9 @@ def _widened(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return x if x.shape == shape else jnp.pad(x, [(0, to - now) for now, to in zip(x.shape, shape, strict=True)])
 
 
-def _cut(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def cut(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return x[tuple(slice(n) for n in shape)]
 
 
-def _stack(trees: list[Tree]) -> Tree:
+def stack(trees: list[Tree]) -> Tree:
     return jax.tree.map(lambda *xs: jnp.stack(xs), *trees)

@@ -15,7 +15,7 @@ from headrace.engines.reference.arrays import from_named_arrays
 from headrace.engines.reference.networks import Layout, Modules, encode, init_params, layout_of
 from headrace.engines.reference.stream import Setting, make_setting, step_keys
 from headrace.envs.base import EnvSpec
-from headrace.normalize import Moments, empty_moments, standardised
+from headrace.normalize import Moments, empty_moments, limited, standardised
 
 
 class FrozenPolicy:
@@ -38,7 +38,7 @@ class FrozenPolicy:
 
     def latent(self, obs: np.ndarray) -> np.ndarray:
         """The encoder's output for an observation, flattened."""
-        return np.asarray(_frozen_latent(self.layout, self.params, self.scale, obs))
+        return np.asarray(_frozen_latent(self.setting, self.layout, self.params, self.scale, obs))
 
 
 def _repeated(scale: Moments, frames: int) -> Moments:
@@ -46,14 +46,18 @@ def _repeated(scale: Moments, frames: int) -> Moments:
     return Moments(scale.count, *(jnp.concatenate([x] * frames, axis=-1) for x in scale[1:]))
 
 
+def _seen(agent: Agent, scale: Moments, obs: Any) -> jax.Array:
+    return limited(agent.observations, standardised(scale, obs, jnp), jnp)
+
+
 @functools.partial(jax.jit, static_argnums=1)
 def _frozen_action(
     setting: Setting, layout: Layout, params: Modules, scale: Moments, obs: Any, eps: Any, count: Any
 ) -> jax.Array:
     draws = draw_step(setting.agent, step_keys(setting, count).agent)
-    return act(layout, params, standardised(scale, obs, jnp), eps, draws).action
+    return act(layout, params, _seen(setting.agent, scale, obs), eps, draws).action
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _frozen_latent(layout: Layout, params: Modules, scale: Moments, obs: Any) -> jax.Array:
-    return encode(layout.network, params["encoder"], standardised(scale, obs, jnp)).reshape(-1)
+@functools.partial(jax.jit, static_argnums=1)
+def _frozen_latent(setting: Setting, layout: Layout, params: Modules, scale: Moments, obs: Any) -> jax.Array:
+    return encode(layout.network, params["encoder"], _seen(setting.agent, scale, obs)).reshape(-1)

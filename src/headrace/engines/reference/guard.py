@@ -26,7 +26,11 @@ def _(guard: Unguarded, gradient: Modules) -> tuple[Modules, jax.Array]:
 
 @guarded.register
 def _(guard: Clip, gradient: Modules) -> tuple[Modules, jax.Array]:
-    """g <- g min(1, norm / ||g||): as it is, to the bit, where it is not too long."""
-    length = norm2(gradient)
-    acts = length > guard.norm
-    return scale(jnp.where(acts, guard.norm / jnp.where(acts, length, 1), 1), gradient), acts
+    return shortened(guard.norm, gradient)
+
+
+def shortened(norm: Any, vector: Modules) -> tuple[Modules, jax.Array]:
+    """g <- g min(1, norm / ||g||): as it is, to the bit, where it is not too long; and whether it was."""
+    length = norm2(vector)
+    acts = length > norm
+    return scale(jnp.where(acts, norm / jnp.where(acts, length, 1), 1), vector), acts

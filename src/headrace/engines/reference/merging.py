@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
-from headrace.agents import AuxOrthogonalToTd, Average, Mix, PcGrad, Present, SharedFlipped, Sum
+from headrace.agents import AuxOrthogonalToTd, Average, Bounded, Mix, PcGrad, Present, SharedFlipped, Sum
+from headrace.engines.reference.guard import shortened
 from headrace.engines.reference.networks import Modules
 from headrace.engines.reference.trees import Tree, add, blend, choose, dot, scale, without, zeros
 
@@ -23,6 +24,11 @@ def init_merge(merge: Any, td: Modules, aux: Modules) -> Tree:
 @init_merge.register
 def _(merge: AuxOrthogonalToTd, td: Modules, aux: Modules) -> Tree:
     return _init_direction(merge.against, {name: td[name] for name in shared_modules(td, aux)})
+
+
+@init_merge.register
+def _(merge: Bounded, td: Modules, aux: Modules) -> Tree:
+    return init_merge(merge.inner, td, aux)
 
 
 @singledispatch
@@ -66,6 +72,12 @@ def _(merge: PcGrad, td: Modules, aux: Modules, direction: Modules, state: Tree)
         td[n] = choose(conflict, without(a, b), a)
         aux[n] = choose(conflict, without(b, a), b)
     return merge_updates(merge.combine, td, aux, direction, state)
+
+
+@merge_updates.register
+def _(merge: Bounded, td: Modules, aux: Modules, direction: Modules, state: Tree) -> tuple[Modules, Tree]:
+    updates, state = merge_updates(merge.inner, td, aux, direction, state)
+    return shortened(merge.norm, updates)[0], state
 
 
 @singledispatch

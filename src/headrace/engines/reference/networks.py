@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, Conv, Mlp, fit, module_shapes
-from headrace.engines.reference.later import now
-from headrace.engines.reference.trees import Tree, register_parts
+from headrace.agents import Agent, Conv, LeakyNorm, Mlp, Relu, fit, module_shapes
+from headrace.engines.reference.trees import register_parts
 from headrace.envs.base import one_frame
 
 Layer = dict[str, jax.Array]
@@ -36,6 +34,7 @@ class Layout:
     n_actions: int
     actions: Any
     frames: int = 1  # that an observation is stacked of
+    head: LeakyNorm | Relu = LeakyNorm()  # between the projection and the layer that gives the values
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -43,13 +42,14 @@ class Layout:
 
 
 jax.tree_util.register_dataclass(
-    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions", "frames"]
+    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions", "frames", "head"]
 )
 
 
 def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, frames: int = 1) -> Layout:
     register_parts()  # an agent of a user's own parts comes through here before anything else
-    return Layout(fit(agent.network, observation_shape), observation_shape, n_actions, n_actions, frames)
+    network = fit(agent.network, observation_shape)
+    return Layout(network, observation_shape, n_actions, n_actions, frames, network.head)
 
 
 def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
@@ -101,7 +101,7 @@ def product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def dense(layer: Layer, x: jax.Array) -> jax.Array:
-    y = product(x, now(layer["w"]))
+    y = product(x, layer["w"])
     return y + layer["b"] if "b" in layer else y
 
 
@@ -109,59 +109,6 @@ def dense(layer: Layer, x: jax.Array) -> jax.Array:
 def dense_in(network: Any, layer: Layer, x: jax.Array) -> jax.Array:
     """A dense layer as the network computes it."""
     return dense(layer, x)
-
-
-@singledispatch
-def value_and_gradient(
-    network: Any, f: Callable[[Modules], jax.Array], modules: Modules, rows: int
-) -> tuple[jax.Array, Modules]:
-    """f of the modules and its gradient, f sending so many rows through a projection."""
-    return jax.value_and_grad(f)(modules)
-
-
-@singledispatch
-def deferred(network: Any, state: Tree) -> Tree:
-    """What an agent knows, as the network wants it while it learns: as it is, or with large matrices as formulas."""
-    return state
-
-
-@singledispatch
-def steps_a_turn(network: Any) -> int:
-    """After how many steps of a fleet's loop everything is an array again, if the network leaves formulas between."""
-    return 1
-
-
-class Latent(NamedTuple):
-    """The latent of an observation, and what its gradient will need."""
-
-    z: jax.Array
-    kept: tuple[jax.Array, ...] = ()
-
-
-class Seen(NamedTuple):
-    """The same, and what a projection makes of it."""
-
-    row: jax.Array
-    latent: Latent
-
-
-@singledispatch
-def seen_ahead(network: Any, params: Modules, obs: jax.Array) -> dict[str, tuple[Latent, Any]]:
-    """By a projection's name, what it is sent of `obs`, and its weights: where the pass that moves the weights is to
-    make their product, so that the next choice need not go through them again. Nowhere, unless a network says so."""
-    return {}
-
-
-@singledispatch
-def apart(network: Any, x: Tree) -> Tree:
-    """x, which a network may want computed apart from all that does not need it."""
-    return x
-
-
-@singledispatch
-def either(network: Any, condition: jax.Array, one: Callable[[Tree], Tree], other: Callable[[Tree], Tree], x: Tree):
-    """one(x) where the condition holds, else other(x); a network may compute both and choose."""
-    return jax.lax.cond(condition, one, other, x)
 
 
 def patches(x: jax.Array, kernel: tuple[int, int], stride: tuple[int, int]) -> jax.Array:
@@ -236,20 +183,30 @@ def unroll(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) 
 
 
 def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
-    """Q(s, .): the encoder, the projection with LayerNorm and LeakyReLU, the head; -inf where there is no action."""
+    """Q(s, .): the encoder, the projection, the head with what precedes it; -inf where there is no action."""
     z = encode(layout.network, modules["encoder"], obs).reshape(-1)
     return q_of(layout, modules["head"][0], dense_in(layout.network, modules["projection"][0], z))
 
 
-@singledispatch
-def q_seen(network: Any, layout: Layout, modules: Modules, row: jax.Array) -> jax.Array:
-    """Q(s, .) of the row that the projection's weights made of s, as the network computes it."""
-    return q_of(layout, modules["head"][0], row + modules["projection"][0]["b"])
-
-
 def q_of(layout: Layout, head: Layer, projected: jax.Array) -> jax.Array:
     """Q(s, .) of what the projection made of s."""
-    return of_actions(layout, dense(head, activate(projected)))
+    return of_actions(layout, dense(head, headed(layout.head, projected)))
+
+
+@singledispatch
+def headed(head: Any, projected: jax.Array) -> jax.Array:
+    """What the layer that gives the values is given of the projection's result."""
+    raise TypeError(f"no head {head!r}")
+
+
+@headed.register
+def _(head: LeakyNorm, projected: jax.Array) -> jax.Array:
+    return activate(projected)
+
+
+@headed.register
+def _(head: Relu, projected: jax.Array) -> jax.Array:
+    return jax.nn.relu(projected)  # with slope 0 at exactly zero, where jnp.maximum has 1/2
 
 
 def of_actions(layout: Layout, q: jax.Array) -> jax.Array:

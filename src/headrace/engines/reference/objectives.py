@@ -78,17 +78,6 @@ def _(objective: Curl) -> int:
 
 
 @singledispatch
-def rows_projected(objective: Any) -> int:
-    """How many rows the objective sends through a projection to have their gradient; none, where it has its own."""
-    return 0
-
-
-@rows_projected.register
-def _(objective: Spr) -> int:
-    return objective.horizon
-
-
-@singledispatch
 def reduced(reduce: Any, losses: jax.Array) -> jax.Array:
     raise TypeError(f"no reduction {reduce!r}")
 

@@ -18,19 +18,16 @@ from headrace.engines.reference.agent import (
     Choice,
     Draws,
     Learnt,
-    Projected,
     act,
     broken_off,
     draw_step,
     epsilon,
     example,
-    found_before,
     init_agent,
     learn,
-    learn_and_look,
-    look,
 )
-from headrace.engines.reference.networks import Layout, apart
+from headrace.engines.reference.networks import Layout
+from headrace.engines.reference.sight import none_seen, seen_with, sight
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import choose
 from headrace.envs.base import TimeStep
@@ -41,6 +38,7 @@ from headrace.normalize import (
     empty_reward_scale,
     include,
     include_reward,
+    limited,
     scaled_reward,
     standardised,
 )
@@ -66,22 +64,7 @@ class StreamState(NamedTuple):
     episode_return: jax.Array
     episode_length: jax.Array
     tally: Tally
-
-
-class Received(NamedTuple):
-    """An environment's answer, as it is learnt from, and what of the state will be so afterwards."""
-
-    reward: jax.Array
-    scaled_reward: jax.Array
-    next_obs: jax.Array  # the true successor, normalised and stacked
-    terminated: jax.Array
-    truncated: jax.Array
-    last: jax.Array
-    obs_scale: Moments
-    reward_scale: RewardScale
-    obs: jax.Array  # what is acted on next
-    draws: Draws
-    before: Any  # `found_before`'s
+    seen: jax.Array  # observations that sight is measured on
 
 
 class Finished(NamedTuple):
@@ -114,10 +97,10 @@ def step_keys(setting: Setting, step: jax.Array) -> Keys:
     return Keys(*jax.random.split(jax.random.fold_in(setting.key, step)))
 
 
-def _observe(scale: Moments, frame: Any) -> tuple[Moments, jax.Array]:
-    """The statistics take the frame in before it is standardised by them."""
+def _observe(agent: Agent, scale: Moments, frame: Any) -> tuple[Moments, jax.Array]:
+    """The statistics take the frame in before it is standardised by them, and limited as the agent asks."""
     scale = include(scale, frame)
-    return scale, standardised(scale, frame, jnp)
+    return scale, limited(agent.observations, standardised(scale, frame, jnp), jnp)
 
 
 def _first(layout: Layout, frame: jax.Array) -> jax.Array:
@@ -134,27 +117,28 @@ def _draws(setting: Setting, agent: AgentState) -> Draws:
     return draw_step(setting.agent, step_keys(setting, agent.step).agent)
 
 
-def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array, projected: Any = ()) -> Choice:
+def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array) -> Choice:
     draws = _draws(setting, agent)
     eps = epsilon(setting.agent.explore, agent.step, setting.total_steps)
-    return act(layout, agent.params, obs, eps, draws, projected)
+    return act(layout, agent.params, obs, eps, draws)
 
 
 def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
     """The state before the first step, from the environment's first observation."""
     agent = init_agent(setting.agent, layout, jax.random.fold_in(setting.key, 2**31 - 1))
-    obs_scale, frame = _observe(empty_moments(layout.frame_shape, jnp), obs)
+    obs_scale, frame = _observe(setting.agent, empty_moments(layout.frame_shape, jnp), obs)
     normal = _first(layout, frame)
     choice = _choose(setting, layout, agent, normal)
     nothing = jnp.float32(0)
     return StreamState(
-        agent, obs_scale, empty_reward_scale(jnp), normal, choice, nothing, jnp.int32(0), empty_tally(setting, layout)
-    )
+        agent, obs_scale, empty_reward_scale(jnp), normal, choice, nothing, jnp.int32(0), empty_tally(setting, layout),
+        none_seen(layout),
+    )  # fmt: skip
 
 
 def restarted(setting: Setting, layout: Layout, state: StreamState, obs: jax.Array) -> StreamState:
     """The state at the start of another episode, the present one having been broken off: nothing is learnt from it."""
-    obs_scale, frame = _observe(state.obs_scale, obs)
+    obs_scale, frame = _observe(setting.agent, state.obs_scale, obs)
     nothing = jnp.float32(0)
     after = state._replace(
         agent=broken_off(state.agent),
@@ -167,85 +151,52 @@ def restarted(setting: Setting, layout: Layout, state: StreamState, obs: jax.Arr
     return chosen(setting, layout, after)
 
 
-def chosen(setting: Setting, layout: Layout, state: StreamState, projected: Any = ()) -> StreamState:
+def chosen(setting: Setting, layout: Layout, state: StreamState) -> StreamState:
     """The state with the action that the agent takes next: it follows from all the rest."""
-    return state._replace(choice=_choose(setting, layout, state.agent, state.obs, projected))
+    return state._replace(choice=_choose(setting, layout, state.agent, state.obs))
 
 
 def advance(setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep) -> tuple[StreamState, Finished]:
     """Learns from what the chosen action led to, and chooses the next one."""
-    state, finished, _ = learnt_from(setting, layout, state, received(setting, layout, state, timestep))
+    state, finished = learnt_from(setting, layout, state, timestep)
     return chosen(setting, layout, state), finished
 
 
-def looked(layout: Layout, state: StreamState) -> Projected:
-    """What the projections make of the present observation, if the network sees ahead."""
-    return look(layout, state.agent.params, state.obs)
-
-
-def received(setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, projected: Any = ()) -> Received:
-    """What is made of the environment's answer to the chosen action, and of the present observation, of which
-    `projected` is what the projections make; nothing of the state changes yet."""
-    obs_scale, frame = _observe(state.obs_scale, timestep.successor)
+def learnt_from(
+    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep
+) -> tuple[StreamState, Finished]:
+    """Learns from what the chosen action led to; the choice is still the old one."""
+    obs_scale, frame = _observe(setting.agent, state.obs_scale, timestep.successor)
     next_obs = _followed(state.obs, frame)
     reward_scale = include_reward(state.reward_scale, timestep.reward, timestep.last, setting.agent.td.gamma)
-    restarted, first_frame = _observe(obs_scale, timestep.obs)
+    restarted, first_frame = _observe(setting.agent, obs_scale, timestep.obs)
     obs_scale, obs = choose(timestep.last, (restarted, _first(layout, first_frame)), (obs_scale, next_obs))
-    what = Received(
-        reward=timestep.reward,
-        scaled_reward=scaled_reward(reward_scale, timestep.reward, jnp),
+    transition = Transition(
+        obs=state.obs,
+        action=state.choice.action,
+        reward=scaled_reward(reward_scale, timestep.reward, jnp),
         next_obs=next_obs,
         terminated=timestep.terminated,
         truncated=timestep.truncated,
         last=timestep.last,
+        greedy=state.choice.greedy,
+    )
+    eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
+    agent, learnt = learn(setting.agent, layout, state.agent, transition, _draws(setting, state.agent))
+    learnt = learnt._replace(always={**learnt.always, "epsilon": eps, "reward": timestep.reward})
+    finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
+    after = StreamState(
+        agent=agent,
         obs_scale=obs_scale,
         reward_scale=reward_scale,
         obs=obs,
-        draws=_draws(setting, state.agent),
-        before=(),
-    )
-    transition = _transition(state, what)
-    return what._replace(
-        before=found_before(layout.network, setting.agent, layout, state.agent, transition, what.draws, projected or {})
-    )
-
-
-def _transition(state: StreamState, what: Received) -> Transition:
-    return Transition(
-        obs=state.obs,
-        action=state.choice.action,
-        reward=what.scaled_reward,
-        next_obs=what.next_obs,
-        terminated=what.terminated,
-        truncated=what.truncated,
-        last=what.last,
-        greedy=state.choice.greedy,
-        before=what.before,
-    )
-
-
-def learnt_from(
-    setting: Setting, layout: Layout, state: StreamState, what: Received, settle: bool = True
-) -> tuple[StreamState, Finished, Projected]:
-    """Learns from what the chosen action led to; the choice is still the old one. What the projections will make of the
-    next observation comes last. `settle` is `learn_and_look`'s."""
-    eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
-    agent, learnt, ahead = learn_and_look(
-        setting.agent, layout, state.agent, _transition(state, what), what.draws, what.obs, settle
-    )
-    learnt = learnt._replace(always={**learnt.always, "epsilon": eps, "reward": what.reward})
-    finished = Finished(what.last, state.episode_return + what.reward, state.episode_length + 1)
-    after = StreamState(
-        agent=agent,
-        obs_scale=what.obs_scale,
-        reward_scale=what.reward_scale,
-        obs=what.obs,
         choice=state.choice,
-        episode_return=jnp.where(what.last, 0, finished.episode_return),
-        episode_length=jnp.where(what.last, 0, finished.episode_length),
-        tally=_counted(state.tally, *apart(layout.network, (learnt, agent.step))),
+        episode_return=jnp.where(timestep.last, 0, finished.episode_return),
+        episode_length=jnp.where(timestep.last, 0, finished.episode_length),
+        tally=_counted(state.tally, learnt, agent.step),
+        seen=seen_with(state.seen, state.obs, state.agent.step),
     )
-    return after, finished, ahead
+    return after, finished
 
 
 def empty_tally(setting: Setting, layout: Layout) -> Tally:
@@ -282,6 +233,19 @@ def report(tally: Tally) -> tuple[dict[str, float], Tally]:
     """Means over the steps counted, those of the auxiliary over the steps on which it learnt; and an empty tally."""
     cleared = jax.tree.map(jnp.zeros_like, tally)._replace(bad_step=tally.bad_step, bad_quantity=tally.bad_quantity)
     return {name: float(mean) for name, mean in means(jax.device_get(tally)).items()}, cleared
+
+
+def sight_now(layout: Layout, state: StreamState) -> dict[str, jax.Array]:
+    """How well the agent sees with its present parameters."""
+    return sight(layout, state.agent.params, state.seen, state.agent.step)
+
+
+_sight_now = jax.jit(sight_now, static_argnums=0)
+
+
+def sight_told(layout: Layout, state: StreamState) -> dict[str, float]:
+    """The same as numbers."""
+    return {name: float(value) for name, value in jax.device_get(_sight_now(layout, state)).items()}
 
 
 def means(tally: Tally) -> dict[str, np.ndarray]:

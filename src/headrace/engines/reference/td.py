@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -11,9 +10,9 @@ import jax.numpy as jnp
 
 from headrace.agents import Dqn, Latest, Qrc, Replay, StreamQ
 from headrace.engines.reference.guard import guarded
-from headrace.engines.reference.networks import Layout, Modules, q_values, value_and_gradient
+from headrace.engines.reference.networks import Layout, Modules, q_values
 from headrace.engines.reference.targets import follow, init_target, read_target
-from headrace.engines.reference.transition import Transition, found
+from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, choose, dot, norm1, norm2, scale, zeros
 
 VALUE_MODULES = ("encoder", "projection", "head")
@@ -25,7 +24,7 @@ class TdStep(NamedTuple):
     updates: Modules
     state: Tree
     direction: Modules  # what the update of the value modules is proportional to, whatever the TD error
-    metrics: Callable[[], dict[str, jax.Array]]  # asked for once the parameters have moved
+    metrics: dict[str, jax.Array]
 
 
 class TraceState(NamedTuple):
@@ -72,7 +71,7 @@ def q_and_gradient(layout: Layout, modules: Modules, t: Transition) -> tuple[jax
     def q(w: Modules) -> jax.Array:
         return q_values(layout, w, t.obs)[t.action]
 
-    return value_and_gradient(layout.network, q, modules, 1)
+    return jax.value_and_grad(q)(modules)
 
 
 def best_next(layout: Layout, modules: Modules, t: Transition) -> jax.Array:
@@ -91,7 +90,7 @@ def best(q: jax.Array) -> jax.Array:
 def _bootstrap(rule: Dqn | StreamQ, layout: Layout, weights: Modules, state: Any, t: Transition) -> jax.Array:
     """max Q(s', .) of the target, which takes no gradient."""
     target = read_target(rule.target, state.target, weights)
-    return found(t, "v", lambda: (best_next(layout, target, t), ()))[0]
+    return best_next(layout, target, t)
 
 
 def overshoot(rule: Dqn | StreamQ | Qrc, lamda: Any, gradient: Modules) -> jax.Array:
@@ -161,7 +160,6 @@ def _(memory: Latest, state: Tree, transition: Transition, draw: jax.Array) -> t
 
 @recall.register
 def _(memory: Replay, state: Tree, transition: Transition, draw: jax.Array) -> tuple[Transition, Tree]:
-    transition = transition._replace(before=(), found=())  # of weights that will have moved when it is drawn
     slot = state["inserted"] % memory.size
     stored = jax.tree.map(lambda many, one: many.at[slot].set(one), state["stored"], transition)
     filled = jnp.minimum(state["inserted"] + 1, memory.size)
@@ -181,19 +179,16 @@ def _(rule: Dqn, layout: Layout, params: Modules, state: DqnState, t: Transition
     """theta += alpha delta grad Q(s, a), with max Q(s') read from the target."""
     learnt, memory = recall(rule.memory, state.memory, t, draws["replay"])
     weights = value_modules(params)
-    q, raw = found(learnt, "q", lambda: q_and_gradient(layout, weights, learnt))
+    q, raw = q_and_gradient(layout, weights, learnt)
     gradient, acts = guarded(rule.guard, raw)
     v = _bootstrap(rule, layout, weights, state, learnt)
     delta = td_error(q, learnt.reward, discount(rule.gamma, learnt), v)
     updates = scale(rule.lr * delta, gradient)
-
-    def metrics() -> dict[str, jax.Array]:
-        return {
-            **_metrics(delta, q, raw, updates),
-            "overshoot": overshoot(rule, 0, gradient),
-            "guarded": jnp.float32(acts),
-        }
-
+    metrics = {
+        **_metrics(delta, q, raw, updates),
+        "overshoot": overshoot(rule, 0, gradient),
+        "guarded": jnp.float32(acts),
+    }
     return TdStep(updates, state._replace(memory=memory), gradient, metrics)
 
 
@@ -210,17 +205,14 @@ def _(rule: StreamQ, params: Modules, transition: Transition) -> TraceState:
 def _(rule: StreamQ, layout: Layout, params: Modules, state: TraceState, t: Transition, draws: Any) -> TdStep:
     """theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step."""
     weights = value_modules(params)
-    q, gradient = found(t, "q", lambda: q_and_gradient(layout, weights, t))
+    q, gradient = q_and_gradient(layout, weights, t)
     v = _bootstrap(rule, layout, weights, state, t)
     delta = td_error(q, t.reward, discount(rule.gamma, t), v)
     trace = decayed(rule, state.trace, gradient)
     bound = rule.lr * rule.kappa * jnp.maximum(1, jnp.abs(delta)) * norm1(trace)
     step_size = rule.lr / jnp.maximum(bound, 1)
     updates = scale(step_size * delta, trace)
-
-    def metrics() -> dict[str, jax.Array]:
-        return {**_metrics(delta, q, gradient, updates), "step_size": step_size}
-
+    metrics = {**_metrics(delta, q, gradient, updates), "step_size": step_size}
     kept = choose(cuts_trace(t), zeros(trace), trace)
     return TdStep(updates, state._replace(trace=kept), trace, metrics)
 
@@ -238,13 +230,13 @@ def _(rule: Qrc, params: Modules, transition: Transition) -> QrcState:
 def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition, draws: Any) -> TdStep:
     """w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi)."""
     weights, h_weights = value_modules(params), value_modules(params, "h_")
-    q, q_raw = found(t, "q", lambda: q_and_gradient(layout, weights, t))
-    h, h_raw = found(t, "h", lambda: q_and_gradient(layout, h_weights, t))
+    q, q_raw = q_and_gradient(layout, weights, t)
+    h, h_raw = q_and_gradient(layout, h_weights, t)
 
     def v_of(w: Modules) -> jax.Array:
         return best_next(layout, read_target(rule.target, state.target, w), t)
 
-    v, v_raw = found(t, "v", lambda: value_and_gradient(layout.network, v_of, weights, 1))
+    v, v_raw = jax.value_and_grad(v_of)(weights)
     q_gradient, q_acts = guarded(rule.guard, q_raw)
     h_gradient, h_acts = guarded(rule.guard, h_raw)
     v_gradient, v_acts = guarded(rule.guard, v_raw)
@@ -263,16 +255,13 @@ def _(rule: Qrc, layout: Layout, params: Modules, state: QrcState, t: Transition
         lambda z, gh, psi: rule.lr * rule.h_lr_scale * (delta * z - h * gh - rule.regularizer * psi),
         h_grad_trace, h_gradient, h_weights,
     )  # fmt: skip
-
-    def metrics() -> dict[str, jax.Array]:
-        return {
-            **_metrics(delta, q, q_raw, updates),
-            "overshoot": overshoot(rule, rule.lamda, q_gradient),
-            "guarded": jnp.float32(q_acts | h_acts | v_acts),
-            "h": h,
-            "h_update_norm": norm2(h_updates),
-        }
-
+    metrics = {
+        **_metrics(delta, q, q_raw, updates),
+        "overshoot": overshoot(rule, rule.lamda, q_gradient),
+        "guarded": jnp.float32(q_acts | h_acts | v_acts),
+        "h": h,
+        "h_update_norm": norm2(h_updates),
+    }
     traces = QrcState(h_trace, h_grad_trace, q_grad_trace, target=())
     kept = choose(cuts_trace(t), zeros(traces), traces)._replace(target=state.target)
     both = {**updates, **{f"h_{name}": update for name, update in h_updates.items()}}

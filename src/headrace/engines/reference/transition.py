@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -17,10 +16,3 @@ class Transition(NamedTuple):
     truncated: Any  # the bootstrap does not stop, the traces do
     last: Any  # the episode is over: windows are emptied
     greedy: Any  # the action was argmax Q(s), by choice or by chance
-    before: Any = ()  # what was computed of it before it is learnt from
-    found: Any = ()  # values and their gradients that were computed together, by their names
-
-
-def found(t: Transition, name: str, find: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-    """A value and its gradient: those that were computed together with others, else what `find` computes."""
-    return t.found[name] if name in t.found else find()

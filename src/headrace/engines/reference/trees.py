@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from headrace.engines.reference.later import Later, chosen, inner_products, now
 from headrace.part import KINDS, Part
 
 Tree = Any
@@ -66,35 +65,21 @@ def blend(keep: Any, old: Tree, new: Tree) -> Tree:
 
 def choose(condition: Any, a: Tree, b: Tree) -> Tree:
     """`a` where the condition holds, else `b`."""
-    return jax.tree.map(lambda x, y: chosen(condition, x, y), a, b)
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
 
 
 def zeros(a: Tree) -> Tree:
-    return jax.tree.map(lambda x: 0.0 if isinstance(x, Later) else jnp.zeros_like(x), a)
+    return jax.tree.map(jnp.zeros_like, a)
 
 
 def dot(a: Tree, b: Tree) -> jax.Array:
     """The inner product of two trees, each seen as one long vector."""
-    return dots((a, b))[0]
-
-
-def dots(*pairs: tuple[Tree, Tree], waiting: bool = False) -> list[Any]:
-    """The inner products of several pairs of trees; `waiting`: as formulas where something is promised."""
-    leaves = [list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)) for a, b in pairs]
-    late = [(i, x, y) for i, pair in enumerate(leaves) for x, y in pair if _is_late(x, y)]
-    totals = [sum((jnp.sum(x * y) for x, y in pair if not _is_late(x, y)), start=jnp.float32(0)) for pair in leaves]
-    found = inner_products([(x, y) for _, x, y in late], waiting)
-    for (i, _, _), product in zip(late, found, strict=True):
-        totals[i] += product
-    return totals
-
-
-def _is_late(x: Any, y: Any) -> bool:
-    return isinstance(x, Later) or isinstance(y, Later)
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return sum((jnp.sum(x * y) for x, y in pairs), start=jnp.float32(0))
 
 
 def norm1(a: Tree) -> jax.Array:
-    return sum((jnp.sum(jnp.abs(now(x))) for x in jax.tree.leaves(a)), start=jnp.float32(0))
+    return sum((jnp.sum(jnp.abs(x)) for x in jax.tree.leaves(a)), start=jnp.float32(0))
 
 
 def norm2(a: Tree) -> jax.Array:
@@ -109,6 +94,5 @@ def cosine(a: Tree, b: Tree) -> jax.Array:
 
 def without(a: Tree, direction: Tree) -> Tree:
     """`a` less its component along `direction`, however short that is; `a` itself where it is zero."""
-    shared, square = dots((a, direction), (direction, direction), waiting=True)
-    along = shared / (square + TINY)
+    along = dot(a, direction) / (dot(direction, direction) + TINY)
     return jax.tree.map(lambda x, d: x - along * d, a, direction)

@@ -101,15 +101,23 @@ def cosine(s, gram, a, b):
 
 
 @ordered
+def sum_grams(s, gram, out):
+    """Adds a module's inner products to those of a vector that it is part of."""
+    for i in range(DIRECTIONS**2):
+        s[out + i] += s[gram + i]
+
+
+@ordered
 def combine(
-    f, s, n, gram, out, active, share, td_filter, td_beta, aux_filter, aux_beta, descent, merge, join, mix,
-    average_beta, aux_square, cosines,
+    f, s, n, gram, td_gram, aux_gram, out, active, share, td_filter, td_beta, aux_filter, aux_beta, descent, merge,
+    join, mix, average_beta, aux_square, cosines,
 ):  # fmt: skip
-    """The coefficients of one module, from the inner products of its directions; and its part of the metrics."""
-    td, td_history = filtered(s, gram, td_filter, f[td_beta], ALONG_U, ALONG_E)
+    """The coefficients of one module, from the inner products of its directions; and its part of the metrics. The
+    filters of both streams see it as part of a vector, which has inner products of its own."""
+    td, td_history = filtered(s, td_gram, td_filter, f[td_beta], ALONG_U, ALONG_E)
     aux, aux_history = NOTHING, ALONG_C
     if n[active] != 0 and share != TD_ALONE:
-        aux, aux_history = filtered(s, gram, aux_filter, f[aux_beta], ALONG_G, ALONG_C)
+        aux, aux_history = filtered(s, aux_gram, aux_filter, f[aux_beta], ALONG_G, ALONG_C)
         aux = plus(NOTHING, f[descent], aux)
         s[aux_square] += squared_length(s, gram, aux)
         if cosines >= 0:

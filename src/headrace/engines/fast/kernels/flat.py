@@ -122,6 +122,38 @@ def shorten(f, a, size, factor):
             stretch[j] *= f[factor]
 
 
+@summing
+def squared_difference(a, b):
+    total = ZERO
+    for j in range(a.size):
+        total += (a[j] - b[j]) * (a[j] - b[j])
+    return total
+
+
+@ordered
+def squared_distance(f, s, a, b, size, out):
+    """Adds ||a - b||^2 to `out`."""
+    for start in range(0, size, BLOCK):
+        length = min(BLOCK, size - start)
+        s[out] += squared_difference(part(f, a + start, length), part(f, b + start, length))
+
+
+@ordered
+def bound(f, s, n, square, longest, factor, acts):
+    """Whether a step is longer than `longest`, and the factor that makes it that long."""
+    length = np.sqrt(np.float32(s[square]))
+    n[acts] = 1 if length > f[longest] else 0
+    f[factor] = f[longest] / length if n[acts] != 0 else ONE
+
+
+@ordered
+def draw_back(f, w, before, size, factor):
+    """w <- before + factor (w - before)."""
+    now, old = part(f, w, size), part(f, before, size)
+    for j in range(size):
+        now[j] = old[j] + f[factor] * (now[j] - old[j])
+
+
 @ordered
 def products(f, s, n, gram, active, mask, mask_at_rest, size, u, g, c, e, m, z):
     """The inner products of the pairs of directions that the mask asks for; all of a stretch while it is near."""

@@ -102,6 +102,22 @@ def go_up(outs, slopes):
 
 
 @ordered
+def rectify(f, y, size):
+    """ReLU, in place."""
+    values = part(f, y, size)
+    for j in range(size):
+        values[j] = ZERO if values[j] <= ZERO else values[j]
+
+
+@ordered
+def unrectify(f, a, d, size):
+    """The gradient before ReLU from that after it, in place; `a` is what `rectify` gave."""
+    outs, slopes = part(f, a, size), part(f, d, size)
+    for j in range(size):
+        slopes[j] = slopes[j] if outs[j] > ZERO else ZERO
+
+
+@ordered
 def column_sums(f, d, out, rows, width):
     sums = part(f, out, width)
     fill(sums, ZERO)

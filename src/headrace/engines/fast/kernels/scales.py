@@ -67,6 +67,13 @@ def scale_reward(f, n, reward, discounted, moments, count, last, gamma, out):
 
 
 @exact
+def limit(f, x, size, most):
+    """Clips a stretch to [-most, most]."""
+    for j in range(x, x + size):
+        f[j] = f[most] if f[j] > f[most] else -f[most] if f[j] < -f[most] else f[j]
+
+
+@exact
 def is_finite(f, start, size):
     """Whether all numbers of a stretch are finite: anything else times zero is not a number."""
     total = ZERO

@@ -7,7 +7,6 @@ what is its own. Backward a position has more readers than taps, because beyond 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -178,34 +177,30 @@ def _unroll_gradient_kernel(
 
 
 def _weight_gradient_kernel(
-    latents: Latents, horizon: int, n: int, z: Any, zs: Any, mids: Any, d_mids: Any, d_zs: Any,
+    latents: Latents, horizon: int, z: Any, zs: Any, mids: Any, d_mids: Any, d_zs: Any,
     dw1: Any, dw2: Any, db1: Any, db2: Any,
 ) -> None:  # fmt: skip
-    """Some taps of both layers, one after another: inputs times gradients, added up over positions and steps. The first
-    program has the biases."""
-    size, channels, first = latents.size, latents.channels, n * pl.program_id(0)
+    """One tap of both layers: inputs times gradients, added up over positions and steps. The first program has the
+    biases."""
+    size, channels, tap = latents.size, latents.channels, pl.program_id(0)
+    source = latents.sources(tap, 0) * channels + count(channels, 1)
+    at = tap * channels * channels + tile_of(channels, channels)
+
+    def entered(ref: Any, start: Any, ds: Any, k: Any) -> jax.Array:
+        d = load(ds, k * size + latents.tile)  # before the other factor, or it takes four times the registers
+        return dot(load(ref, start + source).T, d)
+
+    def add_first(k: Any, total: jax.Array) -> jax.Array:
+        return total + entered(zs, (k - 1) * size, d_mids, k)
+
+    def add_second(k: Any, total: jax.Array) -> jax.Array:
+        return total + entered(mids, k * size, d_zs, k)
+
     nothing = jnp.zeros((channels, channels), jnp.float32)
+    plt.store(dw1.at[at], jax.lax.fori_loop(1, horizon, add_first, entered(z, 0, d_mids, 0)))
+    plt.store(dw2.at[at], jax.lax.fori_loop(0, horizon, add_second, nothing))
 
-    def one(tap: Any, _: None = None) -> None:
-        source = latents.sources(tap, 0) * channels + count(channels, 1)
-        at = tap * channels * channels + tile_of(channels, channels)
-
-        def entered(ref: Any, start: Any, ds: Any, k: Any) -> jax.Array:
-            d = load(ds, k * size + latents.tile)  # before the other factor, or it takes four times the registers
-            return dot(load(ref, start + source).T, d)
-
-        def add_first(k: Any, total: jax.Array) -> jax.Array:
-            return total + entered(zs, (k - 1) * size, d_mids, k)
-
-        def add_second(k: Any, total: jax.Array) -> jax.Array:
-            return total + entered(mids, k * size, d_zs, k)
-
-        plt.store(dw1.at[at], jax.lax.fori_loop(1, horizon, add_first, entered(z, 0, d_mids, 0)))
-        plt.store(dw2.at[at], jax.lax.fori_loop(0, horizon, add_second, nothing))
-
-    jax.lax.fori_loop(first, first + n, one, None)
-
-    @pl.when(first == 0)
+    @pl.when(tap == 0)
     def _() -> None:
         channel = jax.lax.iota(jnp.int32, channels)
         for k in range(horizon):
@@ -217,10 +212,10 @@ def _weight_gradient_kernel(
 @jax.custom_vjp
 def _unrolled(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> jax.Array:
     """The latents after each of a row of actions, which `b1` holds as biases; of `w1` no more is read than z's part."""
-    return unroll_forward(z, w1, b1, w2, b2)[0]
+    return _unroll_forward(z, w1, b1, w2, b2)[0]
 
 
-def unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> tuple[jax.Array, Any]:
+def _unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2: jax.Array) -> tuple[jax.Array, Any]:
     latents, horizon = Latents(*z.shape), b1.shape[0]
     room = (TAPS * z.size,)
     zs, mids, scales, *_ = call(
@@ -232,12 +227,6 @@ def unroll_forward(z: jax.Array, w1: jax.Array, b1: jax.Array, w2: jax.Array, b2
 
 
 def _unroll_backward(kept: Any, d_out: jax.Array) -> Any:
-    dz, weights = unroll_back(kept, d_out)
-    return dz, *weights()
-
-
-def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., Any]]:
-    """The gradient of z, and a function that makes those of weights and biases, once all it is given is there."""
     w1, w2, z, zs, mids, scales = kept
     latents, horizon = Latents(*d_out.shape[1:]), d_out.shape[0]
     many, room, channels = (horizon * latents.size,), (TAPS * latents.size,), latents.channels
@@ -245,24 +234,18 @@ def unroll_back(kept: Any, d_out: jax.Array) -> tuple[jax.Array, Callable[..., A
         functools.partial(_unroll_gradient_kernel, latents, horizon), [(latents.size,), many, many, room, room],
         w1.ravel(), w2.ravel(), zs, mids, scales, d_out.ravel(),
     )  # fmt: skip
-
-    def weights(*after: jax.Array) -> Any:
-        """With something to wait for there are many streams, and others are to find room beside them."""
-        taps = 3 if after else 1
-        dw1, dw2, db1, db2 = call(
-            functools.partial(_weight_gradient_kernel, latents, horizon, taps),
-            [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
-            z.ravel(), zs, mids, d_mids, d_zs,
-            programs=TAPS // taps, warps=2 if after else 1, after=after,
-        )  # fmt: skip
-        unread = w1.shape[2] - channels
-        dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))
-        return dw1, db1.reshape(horizon, channels), dw2.reshape(w2.shape), db2
-
-    return dz.reshape(d_out.shape[1:]), weights
+    dw1, dw2, db1, db2 = call(
+        functools.partial(_weight_gradient_kernel, latents, horizon),
+        [(w2.size,), (w2.size,), (horizon * channels,), (channels,)],
+        z.ravel(), zs, mids, d_mids, d_zs,
+        programs=TAPS, warps=1,
+    )  # fmt: skip
+    unread = w1.shape[2] - channels
+    dw1 = jnp.pad(dw1.reshape(w2.shape), ((0, 0), (0, 0), (0, unread), (0, 0)))
+    return dz.reshape(d_out.shape[1:]), dw1, db1.reshape(horizon, channels), dw2.reshape(w2.shape), db2
 
 
-_unrolled.defvjp(unroll_forward, _unroll_backward)
+_unrolled.defvjp(_unroll_forward, _unroll_backward)
 
 
 def unrolled(layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array:

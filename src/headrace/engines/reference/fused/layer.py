@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -110,28 +109,24 @@ def _windows_of(image_shape: tuple[int, ...]) -> Windows:
 @jax.custom_vjp
 def convolved(w: jax.Array, b: jax.Array, image: jax.Array) -> jax.Array:
     """LeakyReLU(LayerNorm(conv(image))) of a 3x3 VALID convolution. The image takes no gradient."""
-    return convolve_forward(w, b, image)[0]
+    return _convolve_forward(w, b, image)[0]
 
 
-def convolve_forward(
-    w: jax.Array, b: jax.Array, image: jax.Array, after: Sequence[jax.Array] = ()
-) -> tuple[jax.Array, Any]:
-    """Once all in `after` is there, which is not read."""
+def _convolve_forward(w: jax.Array, b: jax.Array, image: jax.Array) -> tuple[jax.Array, Any]:
     shape, outputs = _windows_of(image.shape), b.shape[0]
     y, scale = call(
-        functools.partial(_convolve_kernel, shape), [(shape.positions * outputs,), (1,)], image.ravel(), w.ravel(), b,
-        after=after,
+        functools.partial(_convolve_kernel, shape), [(shape.positions * outputs,), (1,)], image.ravel(), w.ravel(), b
     )  # fmt: skip
     return y.reshape(shape.rows, shape.columns, outputs), (image, y, scale, w)
 
 
-def convolve_backward(kept: Any, dy: jax.Array, after: Sequence[jax.Array] = ()) -> Any:
+def _convolve_backward(kept: Any, dy: jax.Array) -> Any:
     image, y, scale, w = kept
     dw, db = call(
         functools.partial(_convolve_gradient_kernel, _windows_of(image.shape)),
-        [(w.size,), (w.shape[-1],)], image.ravel(), y, scale, dy.ravel(), after=after,
+        [(w.size,), (w.shape[-1],)], image.ravel(), y, scale, dy.ravel()
     )  # fmt: skip
     return dw.reshape(w.shape), db, jnp.zeros_like(image)
 
 
-convolved.defvjp(convolve_forward, convolve_backward)
+convolved.defvjp(_convolve_forward, _convolve_backward)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -27,7 +27,7 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def dot_of_parts(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The same on the units of the card that multiply matrices of 8 bits, as exact as in float32 (decision 0026).
+    """The same on the units of the card that multiply matrices of 8 bits, as exact as in float32.
 
     Each factor is the sum of three such parts; products that are below the last bit of the whole are left out.
     """
@@ -85,21 +85,14 @@ def activation_gradient(y: jax.Array, scale: jax.Array, dy: jax.Array) -> jax.Ar
 
 
 def call(
-    kernel: Any, out_shapes: list[tuple[int, ...]], *operands: jax.Array, programs: int = 1, warps: int = 4,
-    after: Sequence[jax.Array] = (),
-) -> Any:  # fmt: skip
-    """So many programs of the kernel; `vmap` makes it so many for each stream. What is in `after` is not read, but has
-    to be there before they begin: which of two kernels runs first is decided by what they wait for."""
-    first, last = len(operands), len(operands) + len(after)
-
-    def without_after(*refs: Any) -> None:
-        kernel(*refs[:first], *refs[last:])
-
+    kernel: Any, out_shapes: list[tuple[int, ...]], *operands: jax.Array, programs: int = 1, warps: int = 4
+) -> Any:
+    """So many programs of the kernel; `vmap` makes it so many for each stream."""
     return pl.pallas_call(
-        without_after,
+        kernel,
         out_shape=[jax.ShapeDtypeStruct(shape, jnp.float32) for shape in out_shapes],
         grid=(programs,),
         compiler_params=None if INTERPRET else plt.CompilerParams(num_warps=warps, num_stages=1),
         interpret=INTERPRET,
         name=getattr(kernel, "func", kernel).__name__.strip("_"),
-    )(*operands, *(x.ravel() for x in after))
+    )(*operands)

@@ -1,0 +1,79 @@
+"""Sight is the reference engine's, whatever keeps the projection; and a saved stream goes on to the same numbers."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from headrace.agents import BySuite, agent_named
+from headrace.engines.fast.engine import FastEngine
+from headrace.engines.fast.sight import EVERY, NAMES, measures
+from headrace.engines.reference.arrays import from_named_arrays
+from headrace.engines.reference.networks import init_params, layout_of
+from headrace.engines.reference.sight import sight
+from tests.engines.fast.support import IMAGE, SMALL, STEPS, SUITES, VECTOR, experience, on, spec_of
+
+_sight = jax.jit(sight, static_argnums=0)
+
+
+def test_two_states_and_two_actions():
+    q, z = np.array([[1.0, 3.0], [2.0, 6.0]]), np.array([[3.0, 1.0], [1.0, -1.0]])
+    found = measures(q, z, np.array([[-1.0, 2.0], [-3.0, 2.0]]))
+    assert found == pytest.approx({"sight": np.sqrt(1.25) / 1.5, "latent_spread": 2 / 6, "dead_units": 1 / 4})
+    assert measures(np.ones((2, 2)), z, z)["sight"] == 0
+
+
+def learnt(agent, shape, steps):
+    first, answers = experience(shape, steps)
+    fast = FastEngine(agent, spec_of(shape), seed=0, steps=STEPS)
+    fast.begin(first)
+    for answer in answers:
+        fast.learn(answer)
+    return fast
+
+
+def sight_of(engine):
+    return {name: value for name, value in engine.report().items() if name in NAMES}
+
+
+@pytest.mark.parametrize("name", ["dqn", "strq+spr", "qrc+spr+orth"])
+@pytest.mark.parametrize("network", [IMAGE, VECTOR])
+def test_both_engines_measure_the_same_of_one_state(name, network):
+    agent, shape = on(agent_named(name), network), SMALL[network]
+    fast = learnt(agent, shape, 3 * EVERY)
+    agree(agent, spec_of(shape), fast)
+
+
+def agree(agent, spec, fast):
+    arrays, layout = fast.save(), layout_of(agent, spec.observation_shape, spec.n_actions)
+    template = jax.eval_shape(lambda: init_params(agent, layout, jax.random.key(0)))
+    params = from_named_arrays("stream/agent/params", template, arrays)
+    wanted = _sight(layout, params, arrays["stream/seen"], fast.step)
+    assert sight_of(fast) == pytest.approx({name: float(wanted[name]) for name in NAMES}, rel=1e-3)
+
+
+@pytest.mark.long
+def test_the_same_where_the_projection_is_kept_as_factors():
+    agent = on(agent_named("qrc"), BySuite())
+    agree(agent, spec_of(SUITES["atari"]), learnt(agent, SUITES["atari"], EVERY + 40))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_reporting_changes_nothing_and_a_saved_stream_reports_the_same(threads):
+    agent, shape = on(agent_named("qrc+spr+orth"), IMAGE), SMALL[IMAGE]
+    first, answers = experience(shape, EVERY + 20)
+    told, quiet, resumed = (FastEngine(agent, spec_of(shape), seed=0, steps=STEPS, threads=threads) for _ in range(3))
+    for engine in (told, quiet):
+        engine.begin(first)
+        for t, answer in enumerate(answers):
+            engine.learn(answer)
+            if engine is told and t % 10 == 0:
+                engine.report()
+    saved = quiet.save()
+    for name, array in told.save().items():
+        if not name.startswith("stream/tally/"):
+            np.testing.assert_array_equal(array, saved[name], err_msg=name)
+    resumed.restore(saved)
+    assert sight_of(resumed) == sight_of(quiet)
+    assert all(np.isfinite(value) for value in sight_of(quiet).values())
