@@ -22,11 +22,9 @@ def test_the_minatar_table_is_nine_variants_on_five_games_with_five_seeds() -> N
     assert {run.steps for run in runs} == {5_000_000}
 
 
-@pytest.mark.parametrize(
-    ("suite", "lengths"), [("octax", {5_000_000: 360}), ("atari", {10_000_000: 1170, 25_000_000: 780})]
-)
-def test_the_paper_counts_four_frames_a_step(suite: str, lengths: dict[int, int]) -> None:
-    assert Counter(run.steps for run in plans.runs_of(plans.tables_of(suite))) == lengths
+def test_atari_and_octax_are_counted_in_steps_of_four_frames() -> None:
+    assert [table.steps for table in plans.tables_of("octax")] == [5_000_000]
+    assert [table.steps for table in plans.tables_of("atari")] == [10_000_000, 25_000_000]
 
 
 @pytest.mark.parametrize(("suite", "file"), [("minatar", "minatar_5m"), ("octax", "octax_20m"), ("atari", "atari")])
