@@ -46,8 +46,11 @@ def test_machine_facts_are_plain_and_import_no_jax():
 
 
 def git(folder: Path, *arguments: str) -> str:
+    """Without what a user has set, who may want commits signed, and whatever repository these tests are called in."""
     command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_commit_is_the_sources_own(tmp_path):

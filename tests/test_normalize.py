@@ -66,6 +66,14 @@ def test_the_variance_is_one_while_there_are_fewer_than_two_samples():
     assert variance(moments).tolist() == [2, 0]
 
 
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_what_rounding_took_from_the_mean_counts(xp):
+    """Mean 2^24 + 1/2, which no float32 is; deviation 1: the next number above lies one and a half above the mean."""
+    one = np.float32(1)
+    moments = Moments(np.int32(2), np.float32(2**24), one / 2, one, one * 0)
+    assert float(standardised(moments, xp.float32(2**24 + 2), xp)) == pytest.approx(1.5, rel=1e-6)
+
+
 def test_a_constant_element_normalises_to_zero_and_not_to_nan():
     moments = empty_moments((1,))
     for _ in range(5):

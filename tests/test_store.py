@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -10,13 +11,14 @@ import sys
 import numpy as np
 import pytest
 
-from headrace import checkpoints
+from headrace import checkpoints, store
 from headrace import claim as claim_module
-from headrace.claim import claim
+from headrace.claim import claim, is_held
 from headrace.errors import (
     HeadraceError,
     RunConflict,
 )
+from headrace.files import temporary_name, write_atomically
 from headrace.store import RunFolder, Score, score
 from tests.toy_run import (
     IDENTITY,
@@ -171,6 +173,14 @@ def test_one_process_cannot_open_a_run_twice(tmp_path):
     opened(tmp_path).close()
 
 
+def test_a_lock_is_not_had_beside_somebody_who_looks_at_it(tmp_path):
+    with (tmp_path / "lock").open("w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        with pytest.raises(RunConflict):
+            claim(tmp_path)
+    claim(tmp_path).close()
+
+
 def test_numbers_keep_every_bit_and_integers_stay_integers(tmp_path):
     values = [0.1, 1 / 3, -0.0, 5e-324, 1.7976931348623157e308, float("inf"), float("nan"), float(np.float32(0.1))]
     with opened(tmp_path) as run:
@@ -231,6 +241,41 @@ def test_rows_reach_the_file_without_being_asked_for_once_they_are_many(tmp_path
         assert (run.path / "episodes.csv").stat().st_size > 50_000
         run.flush()
         assert len(RunFolder.read(run.path).episodes()["step"]) == 10_000
+
+
+def test_what_a_broken_write_left_behind_the_rows_is_written_over(tmp_path):
+    with opened(tmp_path) as run:
+        run.append_episodes([(12, 3.0, 12)])
+        run.flush()
+        with (run.path / "episodes.csv").open("a") as file:
+            file.write("20,1.5")  # of a row that is still held back, and longer than what comes
+        run.append_episodes([(20, 2.0, 8)])
+    assert (run.path / "episodes.csv").read_text() == "step,return,length\n12,3.0,12\n20,2.0,8\n"
+
+
+def test_a_longer_file_that_a_killed_process_left_does_not_shine_through(tmp_path):
+    path = tmp_path / "manifest.json"
+    temporary_name(path).write_bytes(b"longer than what is written now")
+    write_atomically(path, b"short")
+    assert path.read_bytes() == b"short"
+
+
+def test_a_step_has_one_break_however_often_it_was_taken_up(tmp_path):
+    with opened(tmp_path) as run:
+        for step, why in ((1000, "a"), (2000, "b"), (2000, "c")):
+            run.record_break(step, why)
+        assert run.manifest["breaks"] == [{"step": 1000, "why": "a"}, {"step": 2000, "why": "c"}]
+        assert (run.status, run.manifest["end"]) == ("running", None)
+
+
+def test_a_run_that_cannot_be_taken_over_is_let_go(tmp_path, monkeypatch):
+    with opened(tmp_path) as run:
+        path = run.path
+    monkeypatch.setattr(store, "Table", lambda path: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as kept:  # and what it refers to with it
+        opened(tmp_path)
+    assert kept.traceback
+    assert not is_held(path)
 
 
 def test_the_score_is_the_mean_of_the_last_fifty_points():

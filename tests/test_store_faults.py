@@ -267,6 +267,7 @@ def noted(patch: pytest.MonkeyPatch) -> list[str]:
 
     note("fsync", fsynced_path)
     note("replace", lambda _, target: target)
+    note("rename", lambda _, target: target)
     note("unlink", lambda path: path)
     return done
 
@@ -287,3 +288,22 @@ def test_nothing_is_relied_on_before_it_is_durable(tmp_path, monkeypatch):
         "fsync checkpoints",
         "unlink step-000000001000.safetensors",
     ]
+
+
+def test_a_new_run_is_durable_under_its_name(tmp_path, monkeypatch):
+    done = noted(monkeypatch)
+    opened(tmp_path).close()
+    monkeypatch.undo()
+    (unfinished,) = (word for word in done if word.endswith(".new"))
+    assert done[:4] == ["fsync manifest.json", unfinished, "rename run", f"fsync {tmp_path.name}"]
+    assert unfinished.startswith("fsync .run.")
+
+
+def test_a_run_is_finished_when_its_rows_are_durable(tmp_path, monkeypatch):
+    with opened(tmp_path) as run:
+        train(run, 0, 1000)
+        run.append_metrics({"step": 1500, "return": 1.0, "td_error": 0.1})
+        done = noted(monkeypatch)
+        run.finish({})
+        monkeypatch.undo()
+    assert done == ["fsync metrics.csv", "fsync run", "fsync .manifest.json.tmp", "replace manifest.json", "fsync run"]

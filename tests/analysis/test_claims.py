@@ -162,7 +162,9 @@ def test_the_wrong_sign_of_a_cosine_is_found(tmp_path, rng):
             write_run(tmp_path, run, 1.0, columns={"cosine_before_orth": 0.3 + 0.01 * seed})
     (group,) = groups(find_runs(tmp_path).records)
     assert cosine_matrix(group, "strq+spr").mean() == pytest.approx(0.31)
-    assert verdicts(group, rng)[COSINES[1]].verdict == FAILS
+    found = verdicts(group, rng)[COSINES[1]]
+    assert found.verdict == FAILS
+    assert " against 0 (" in found.sentence, "the nearer of -1 and 0"
 
 
 def test_every_claim_has_a_row(tmp_path, rng):

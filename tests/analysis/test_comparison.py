@@ -47,6 +47,11 @@ def test_the_p_value_of_two_tasks_by_enumeration(rng):
     assert permutation_p(x, y, stats.mean, rng, 20_000) == pytest.approx(np.mean(hits), abs=0.015)
 
 
+def test_what_no_exchange_reaches_has_the_chance_of_one_among_all_tried(rng):
+    x, y = np.arange(10.0)[:, None] + 100, np.arange(10.0)[:, None]
+    assert permutation_p(x, y, stats.mean, rng, 9) == 0.1
+
+
 @pytest.mark.parametrize("freedom", [1.0, 1.7, 2.0, 9.3, 400.0])
 @pytest.mark.parametrize("t", [0.0, 0.5, 2.1, 12.0])
 def test_students_t_is_scipys(t, freedom):

@@ -221,8 +221,15 @@ def test_of_two_equal_runs_one_is_used_and_both_are_named(tmp_path):
     assert "2 runs of qrc on minatar/breakout, 1,000,000 steps, seed 0" in said[0]
 
 
+def test_of_two_engines_runs_the_finished_one_is_used(tmp_path):
+    for engine, status in (("reference", "finished"), ("fast", "interrupted")):
+        write_run(tmp_path, one(engine=engine), 1.0, status=status)
+    kept, _ = duplicates(find_runs(tmp_path).records)
+    assert [(record.engine, record.state) for record in kept] == [("reference", "finished")]
+
+
 def test_sampled_rows_are_rows_of_the_table(tmp_path):
-    path = write_run(tmp_path, one(), 3.0, rows=777) / "metrics.csv"
+    path = write_run(tmp_path, one(), 3.0, rows=780) / "metrics.csv"
     whole, some = read_table(path), sampled_rows(path, ("step", "return"), 100)
     assert list(some) == ["step", "return"]
     assert len(some["step"]) <= 100

@@ -50,6 +50,10 @@ def test_a_common_offset_hides_the_rest_unless_centred(rng):
     assert effective_rank(centred(latents)) > 7.5
 
 
+def test_every_feature_is_centred_by_itself():
+    assert centred(np.array([[1.0, 10.0], [3.0, 50.0]])).tolist() == [[-1.0, -20.0], [1.0, 20.0]]
+
+
 def test_no_latents_at_all_have_no_rank():
     assert np.isnan(effective_rank(np.zeros((4, 3))))
 
@@ -64,6 +68,8 @@ def test_dead_units_by_hand():
 def test_dormant_is_relative_to_the_layers_mean():
     """Means 1, 1, 0.01: the third is 0.015 of the mean 0.67."""
     assert silence(np.array([[1.0, 1.0, 0.01]])).dormant == pytest.approx(1 / 3)
+    others = [1.0] * 99
+    assert [silence(np.array([[*others, activity]])).dormant for activity in (0.024, 0.026)] == [0.01, 0.0]
 
 
 def test_a_probe_reads_what_is_linear_and_not_what_is_absent(rng):

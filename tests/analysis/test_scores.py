@@ -57,6 +57,26 @@ def test_suites_and_budgets_are_kept_apart(tmp_path):
     ]
 
 
+def titles(*agents, out):
+    """Of the groups that finished runs of these agents make, with the names that they have there."""
+    for agent in agents:
+        write_run(out, one(agent), 1.0)
+    return {g.title: g.agents for g in groups(find_runs(out).records)}
+
+
+def test_agents_without_their_guards_are_a_group_of_their_own(tmp_path):
+    found = titles("qrc", "qrc+spr+unguarded", "qrc+unguarded", "strq", out=tmp_path)
+    assert found == {
+        "minatar, 1M steps": ["strq", "qrc"],
+        "minatar, 1M steps, unguarded": ["strq", "qrc", "qrc+spr"],
+    }
+
+
+def test_an_agent_that_has_no_guard_makes_no_group_of_guarded_ones(tmp_path):
+    assert titles("qrc+unguarded", "strq", out=tmp_path / "bare") == {"minatar, 1M steps, unguarded": ["strq", "qrc"]}
+    assert titles("strq", out=tmp_path / "neither") == {"minatar, 1M steps": ["strq"]}
+
+
 def test_the_tidy_table_has_every_run(tmp_path):
     write_run(tmp_path, one(), 1.0)
     write_run(tmp_path, one(seed=1), 1.0, status="interrupted", share=0.1, rows=200)

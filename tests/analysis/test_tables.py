@@ -52,6 +52,8 @@ def test_ours_differ_from_the_papers_where_chance_would_not_make_them():
     assert compared(np.array([20.0]), Value(10.0, 1.0)) == ("", 10.0)
     assert compared(np.array([np.nan]), Value(10.0, 1.0))[0] == ""
     assert compared(ours, None)[0] == ""
+    two = np.array([10.0, 12.0])  # mean 11 with the error 1; the paper's, sqrt(4 / 4): within 2 sqrt(2) + 0.005
+    assert [compared(two, Value(11 - d, 2.0))[0] for d in (2.83, 2.84)] == ["same", "above"]
     assert compared(np.array([0.004, 0.004]), Value(0.0, 0.0))[0] == "same", "the paper rounds to two decimals"
 
 
@@ -63,6 +65,15 @@ def test_scores_stand_beside_the_papers(group):
     (row,) = (r for r in rows_of(table) if (r["env"], r["agent"]) == ("minatar/asterix", "qrc"))
     assert float(row["difference"]) == pytest.approx(float(row["mean"]) - 28.73)
     assert row["runs"] == "5"
+
+
+def test_the_spread_is_that_of_a_population(tmp_path):
+    for seed, final in enumerate((1.0, 3.0)):
+        write_run(tmp_path, one(seed=seed), final)
+    (group,) = groups(find_runs(tmp_path).records)
+    table = scores_table(group)
+    assert table.rows[0][1].text == "2.00 ± 1.00"
+    assert float(rows_of(table)[0]["std"]) == 1.0
 
 
 def test_the_papers_numbers_are_not_put_beside_another_unit_or_budget(group, tmp_path):

@@ -22,6 +22,11 @@ def test_the_minatar_table_is_nine_variants_on_five_games_with_five_seeds() -> N
     assert {run.steps for run in runs} == {5_000_000}
 
 
+def test_atari_and_octax_are_counted_in_steps_of_four_frames() -> None:
+    assert [table.steps for table in plans.tables_of("octax")] == [5_000_000]
+    assert [table.steps for table in plans.tables_of("atari")] == [10_000_000, 25_000_000]
+
+
 @pytest.mark.parametrize(("suite", "file"), [("minatar", "minatar_5m"), ("octax", "octax_20m"), ("atari", "atari")])
 def test_the_plan_files_and_the_command_have_the_same_runs(suite: str, file: str) -> None:
     assert read_plan(EXPERIMENTS / f"{file}.py") == plans.runs_of(plans.tables_of(suite))

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from headrace.agents import VARIANTS
+from headrace.analysis.comparison import Comparison
 from headrace.analysis.paper import share_of_best
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import Group, groups
+from headrace.analysis.stats import Interval
 from headrace.errors import UnknownName
-from headrace.reproduce.readings import QUESTIONS, Judged, judged, question, readings_table
+from headrace.reproduce.readings import QUESTIONS, Judged, judged, question, readings_table, word
 from headrace.run import make_run
 from tests.analysis.synthetic import MINATAR, write_run
 
@@ -101,3 +103,22 @@ def test_a_question_holds_its_variants_answers_and_what_they_stand_beside() -> N
     assert len(question("released").runs()) == 3 * 15
     with pytest.raises(UnknownName, match="unknown question 'wight'; did you mean 'weight'"):
         question("wight")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "said"),
+    [
+        (0.1, 0.3, 0.01, "better"),
+        (-0.3, -0.1, 0.01, "worse"),
+        (-0.1, 0.3, 0.01, "not separated"),
+        (0.1, 0.3, 0.05, "not separated"),
+        (0.1, 0.3, float("nan"), "not separated"),
+    ],
+)
+def test_an_interval_and_a_test_have_to_agree(low: float, high: float, p: float, said: str) -> None:
+    found = Interval((low + high) / 2, low, high)
+    assert word(Comparison("a", "b", found, found, p, p_holm=1.0)) == said
+
+
+def test_what_was_not_compared_has_not_enough_runs() -> None:
+    assert word(None) == "not enough runs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from headrace.analysis.report.quantities import QUANTITIES, quantity
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.analysis.report.sections.runs import _facts, _thinned
 from headrace.analysis.report.shades import agent_styles
+from headrace.analysis.report.tables import _cell as table_cell
 from headrace.analysis.report.tables import turned
 from headrace.analysis.style import LOOKS, looks_of
 from headrace.analysis.table import Cell, Table
@@ -35,6 +37,14 @@ def test_text_is_escaped_and_html_is_not():
     assert tag("td", ["a", ("<", tag("i"))]) == "<td>a&lt;<i></i></td>"
     found = tag("input", type="search", hidden=True, title=None, data_agent=0)
     assert found == '<input type="search" hidden data-agent="0">'
+
+
+@pytest.mark.parametrize(
+    ("mark", "sign"), [("above", "+1.00 ▲"), ("below", "+1.00 ▼"), ("same", "+1.00 ≈"), ("", "+1.00")]
+)
+def test_a_number_is_marked_as_it_stands_to_the_papers(mark, sign):
+    nobody = SimpleNamespace(agents=())
+    assert f">{sign}</small>" in table_cell(nobody, Cell("2.00", "1.00", "+1.00", mark), None, first=False)
 
 
 def test_numbers_have_four_digits_and_what_is_not_finite_is_none():

@@ -195,3 +195,30 @@ def test_what_rounding_leaves_of_two_parallel_vectors_has_no_negative_length() -
     machine.carry_out(bench.program.rows(), f, s, n, np.zeros(0, np.int64))
     assert s[square] == 0
     assert f[told : told + 2].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("history", "along_g", "along_c", "keep", "take"),
+    [
+        (directions.RAW, 1, -1 / 4, 0.9, 0.1),
+        (directions.PROJECTED, 1, -1 / 4, 0.9 - 0.1 / 4, 0.1),
+        (directions.RAW_CURRENT, 1 - 0.1 / 3.43, -0.9 / 3.43, 0.9, 0.1),
+    ],
+)
+def test_histories_by_hand(history, along_g, along_c, keep, take) -> None:
+    """g.g = 1, c.c = 4, g.c = 1; with p = 0.9 c + 0.1 g, g.p = 1 and p.p = 3.43."""
+    bench = Bench()
+    memory, gram = bench.memory, bench.memory.sum(DIRECTIONS**2)
+    out, one = memory.room(COEFFICIENTS), memory.real(1.0)
+    bench.program.emit(
+        directions.combine, gram=gram, out=out, active=memory.whole(1), descent=one, mix=one,
+        share=directions.AUX_ALONE, td_filter=directions.NO_FILTER, td_beta=one, aux_filter=history,
+        aux_beta=memory.real(0.9), merge=directions.AS_THEY_ARE, join=directions.SUM, average_beta=one,
+        aux_square=memory.sum(), cosines=NONE,
+    )  # fmt: skip
+    f, s, n = memory.allocate()
+    for i, j, value in ((G, G, 1.0), (C, C, 4.0), (G, C, 1.0), (C, G, 1.0)):
+        s[gram + DIRECTIONS * i + j] = value
+    machine.carry_out(bench.program.rows(), f, s, n, np.zeros(0, np.int64))
+    found = f[out + np.array([G, C, C_KEEP, C_TAKE])]
+    close(found, [along_g, along_c, keep, take])

@@ -35,7 +35,7 @@ from headrace.agents import (
     tweak,
 )
 from headrace.engines.reference.augment import views
-from headrace.engines.reference.auxiliary import is_open
+from headrace.engines.reference.auxiliary import AuxStep, aux_metrics, is_open
 from headrace.engines.reference.objectives import aux_loss
 from headrace.engines.reference.windows import look
 from tests.engines.reference.support import (
@@ -186,6 +186,15 @@ def test_orth2_leaves_the_encoder_and_the_projection_orthogonal_to_the_trace(mer
         moved, trace = flat(after.params[n]) - flat(state.params[n]), flat(after.td.trace[n])
         cosine = moved @ trace / np.linalg.norm(moved) / np.linalg.norm(trace)
         assert (abs(cosine) < 1e-3) == (angle == "right"), cosine
+
+
+def test_cosines_are_told_before_the_filter_and_after_it():
+    """RL moves along x, the auxiliary's gradient points along (3, 4), and what the filter leaves of it along y."""
+    x, slanting, y = ({"encoder": [{"w": jnp.array(w)}]} for w in ([2.0, 0.0], [3.0, 4.0], [0.0, 4.0]))
+    step = AuxStep(y, slanting["encoder"], (), jnp.bool_(True), jnp.float32(0), jnp.float32(0))
+    told = aux_metrics(SPR, step, x)
+    assert (told["cosine_before_orth"], told["cosine_before_orth2"]) == (pytest.approx(0.6), 0.0)
+    assert float(told["aux_update_norm"]) == 4.0
 
 
 def test_orth2_does_not_touch_dynamics_and_predictor():

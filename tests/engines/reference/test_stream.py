@@ -133,7 +133,7 @@ def test_a_report_is_the_mean_since_the_last_one_and_the_auxiliarys_over_its_act
 
 
 def test_the_first_quantity_that_is_not_finite_is_named_with_its_step(spy):
-    state, _ = play(0.0, said(1.0), said(2.0, truncated=True), said(3.0))
+    state, _ = play(0.0, said(1.0), said(2.0, truncated=True), said(3.0), said(4.0, truncated=True))
     assert stream.trouble_in(state.tally) == ("q", 2)
     assert stream.trouble_in(stream.report(state.tally)[1]) == ("q", 2)
 
