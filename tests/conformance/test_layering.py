@@ -90,6 +90,18 @@ def test_neither_engine_knows_the_other(engine, others):
         assert not [i for i in imports(name) if inside(i, f"engines.{others[0]}") or i.split(".")[0] == others[1]], name
 
 
+def test_rules_filters_and_merges_call_no_network():
+    """They are arithmetic on values. Of `networks` they know the type of a tree of parameters."""
+    here = "headrace.engines.reference"
+    rules = [n for n in FILES if n.startswith(f"{here}.rules.")]
+    assert rules
+    for name in (*rules, f"{here}.td", f"{here}.filters", f"{here}.merging", f"{here}.guard"):
+        nodes = [n for n in ast.walk(ast.parse(FILES[name].read_text())) if isinstance(n, ast.ImportFrom)]
+        taken = {(n.module, alias.name) for n in nodes for alias in n.names}
+        assert {what for module, what in taken if module == f"{here}.networks"} <= {"Modules"}, name
+        assert {what for module, what in taken if module == f"{here}.evaluate"} <= {"Value", "Values", "value_modules"}
+
+
 def test_only_the_entry_point_imports_the_command_line():
     assert [n for n in FILES if "headrace.cli" in imports(n)] == ["headrace.__main__"]
 

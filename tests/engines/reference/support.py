@@ -13,8 +13,9 @@ import numpy as np
 from headrace.agents import Agent, Auxiliary, Conv, Curl, Mlp, Spr, tweak
 from headrace.engines.reference.agent import AgentState, draw_step, example, init_agent, learn
 from headrace.engines.reference.auxiliary import init_aux
+from headrace.engines.reference.evaluate import evaluate
 from headrace.engines.reference.networks import Layout, Modules, layout_of
-from headrace.engines.reference.td import init_td
+from headrace.engines.reference.td import TdStep, init_td, replay, update_td
 from headrace.engines.reference.transition import Transition
 
 VECTOR = Mlp((5,), 4)
@@ -100,6 +101,12 @@ def start(agent: Agent, seed: int = 0, params: Modules | None = None) -> AgentSt
     params = dense_params(fresh.params, seed) if params is None else params
     td, aux = init_td(agent.td, params, example(layout)), init_aux(agent.aux, params, example(layout))
     return fresh._replace(params=params, td=td, aux=aux)
+
+
+def td_step(rule: Any, layout: Layout, params: Modules, state: Any, t: Transition, draw: Any) -> TdStep:
+    """What `learn` has a rule do with one transition."""
+    learnt, state = replay(rule, state, t, draw)
+    return update_td(rule, evaluate(rule, layout, params, state.target, learnt), params, state, learnt)
 
 
 def run(agent: Agent, state: AgentState, transitions: list[Transition], step: Any = learn_compiled) -> AgentState:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from headrace.agents import Clip, Copy, Dqn, Latest, Mlp, Online, Polyak, Qrc, Replay, StreamQ, Unguarded
-from headrace.engines.reference import td
+from headrace.engines.reference import evaluate, td
 from headrace.engines.reference.networks import Layout
-from tests.engines.reference.support import compiled, transition
+from headrace.engines.reference.rules import dqn
+from tests.engines.reference.support import compiled, td_step, transition
 
 LAYOUT = Layout(Mlp(), (2,), 2, 2)
 EAST, WEST = [1.0, 0.0], [0.0, 1.0]
@@ -23,7 +24,7 @@ H = [[0.5, 1.0], [-1.0, 2.0]]
 
 @pytest.fixture(autouse=True)
 def _a_table_of_values(monkeypatch):
-    monkeypatch.setattr(td, "q_values", lambda layout, modules, obs: obs @ modules["head"][0]["w"])
+    monkeypatch.setattr(evaluate, "q_values", lambda layout, modules, obs: obs @ modules["head"][0]["w"])
 
 
 def tables(q, h=None):
@@ -47,7 +48,7 @@ class Stream:
         self.state = td.init_td(rule, self.params, FIRST)
 
     def take(self, t, replay=0.0):
-        self.made = td.update_td(self.rule, LAYOUT, self.params, self.state, t, {"replay": jnp.float32(replay)})
+        self.made = td_step(self.rule, LAYOUT, self.params, self.state, t, jnp.float32(replay))
         self.params = {
             n: [{"w": p[0]["w"] + self.made.updates[n][0]["w"]}] if n in self.made.updates else p
             for n, p in self.params.items()
@@ -124,12 +125,12 @@ def test_dqn_has_no_trace():
 # DQN's memory ---------------------------------------------------------------------------------------------------------
 
 
-recall = compiled(td.recall)
+recall = compiled(dqn.recall)
 
 
 def drawn_rewards(size, draws):
     """The rewards learnt from when the i-th transition, counted from 1, has reward i."""
-    state, found = td.init_memory(Replay(size), FIRST), []
+    state, found = dqn.init_memory(Replay(size), FIRST), []
     for i, draw in enumerate(draws, start=1):
         learnt, state = recall(Replay(size), state, transition(EAST, 0, float(i), WEST), jnp.float32(draw))
         found.append(float(learnt.reward))

@@ -11,11 +11,12 @@ from jax.extend.core import jaxprs_in_params
 
 from headrace.agents import Agent, Copy, Dqn, Latest, Online, Polyak, Qrc, Replay, StreamQ
 from headrace.engines.reference import td
+from headrace.engines.reference.evaluate import best_next
 from headrace.engines.reference.networks import layer_norm
 from tests.engines.reference import oracle
-from tests.engines.reference.support import IMAGE, VECTOR, compiled, experience, small, small_layout, start
+from tests.engines.reference.support import IMAGE, VECTOR, compiled, experience, small, small_layout, start, td_step
 
-update = compiled(td.update_td, static_argnums=1)
+update = compiled(td_step, static_argnums=1)
 NAMES = ("encoder", "projection", "head")
 REPLAY = [0.9, 0.1, 0.5, 0.7, 0.0, 0.4, 0.99]
 
@@ -95,7 +96,7 @@ class OfTheEngine:
         self.state = td.init_td(rule, self.params, experience(layout.observation_shape, 1)[0])
 
     def learn(self, t, replay):
-        made = update(self.rule, self.layout, self.params, self.state, t, {"replay": jnp.float64(replay)})
+        made = update(self.rule, self.layout, self.params, self.state, t, jnp.float64(replay))
         self.params = {n: jax.tree.map(jnp.add, p, made.updates[n]) for n, p in self.params.items()}
         self.step += 1
         self.state = td.follow_td(self.rule, made.state, self.params, jnp.int32(self.step))
@@ -179,7 +180,7 @@ def test_the_gradient_of_max_q_is_that_of_the_first_best_action_and_compares_no_
     weights = {name: params[name] for name in NAMES}
     level = {**weights, "head": jax.tree.map(jnp.zeros_like, weights["head"])}  # every action has the value 0
     t = experience(layout.observation_shape, 1)[0]
-    slopes = jax.grad(lambda w: td.best_next(layout, w, t))(level)["head"][0]["w"]
+    slopes = jax.grad(lambda w: best_next(layout, w, t))(level)["head"][0]["w"]
     assert (np.abs(slopes).max(axis=0) > 0).tolist() == [True] + [False] * (layout.n_actions - 1)
-    assert not eq_of_reals(jax.make_jaxpr(jax.grad(lambda w: td.best_next(layout, w, t)))(weights).jaxpr)
+    assert not eq_of_reals(jax.make_jaxpr(jax.grad(lambda w: best_next(layout, w, t)))(weights).jaxpr)
     assert eq_of_reals(jax.make_jaxpr(jax.grad(jnp.max))(jnp.ones(3)).jaxpr)

@@ -8,12 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Agent, EpsilonGreedy
+from headrace.engines.reference import rules  # noqa: F401 - so that they are known
 from headrace.engines.reference.auxiliary import aux_metrics, draws_needed, follow_aux, init_aux, update_aux
+from headrace.engines.reference.evaluate import evaluate, value_modules
 from headrace.engines.reference.filters import filter_gradient, init_filter
 from headrace.engines.reference.merging import init_merge, merge_updates
 from headrace.engines.reference.networks import Layout, Modules, init_params, q_values
 from headrace.engines.reference.objectives import learnt_modules
-from headrace.engines.reference.td import follow_td, init_td, update_td, value_modules, without_traces
+from headrace.engines.reference.td import follow_td, init_td, replay, update_td, without_traces
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, add
 from headrace.engines.reference.windows import emptied
@@ -107,7 +109,9 @@ def learn(
     agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
 ) -> tuple[AgentState, Learnt]:
     """Both streams read the parameters of now; one combined update is added to them."""
-    td = update_td(agent.td, layout, state.params, state.td, transition, {"replay": draws.replay})
+    recalled, td_state = replay(agent.td, state.td, transition, draws.replay)
+    values = evaluate(agent.td, layout, state.params, td_state.target, recalled)
+    td = update_td(agent.td, values, state.params, td_state, recalled)
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}
     aux = update_aux(agent.aux, layout, state.params, state.aux, transition, draws.aux, state.step)

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 
 from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
 from headrace.engines.reference.augment import VIEW_DRAWS, views
+from headrace.engines.reference.evaluate import evaluate_aux
 from headrace.engines.reference.filters import filter_gradient, init_filter, rested
 from headrace.engines.reference.guard import guarded
 from headrace.engines.reference.networks import Layout, Modules
-from headrace.engines.reference.objectives import aux_loss, images_viewed, learnt_modules, target_modules
+from headrace.engines.reference.objectives import images_viewed, learnt_modules, target_modules
 from headrace.engines.reference.targets import follow, init_target, read_target
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, cosine, norm2, scale, zeros
@@ -117,10 +118,7 @@ def _(
     target = read_target(objective.target, state.target, params)
 
     def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
-        def loss_of(modules: Modules) -> jax.Array:
-            return aux_loss(objective, layout, modules, target, sight, views(draws))
-
-        loss, raw = jax.value_and_grad(loss_of)(modules)
+        loss, raw = evaluate_aux(objective, layout, modules, target, sight, views(draws))
         gradients, acts = guarded(aux.guard, raw)
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history, jnp.float32(acts)
