@@ -163,6 +163,12 @@ def test_what_the_prose_says_of_the_papers_length(results: ModuleType) -> None:
     assert next(invaders)["max"] < next(invaders)["min"], REWRITE
 
 
+def test_the_guard_makes_no_difference_on_minatar(results: ModuleType) -> None:
+    means = [rows_of(results, name) for name in ("guarded_1m", "variants_1m")]
+    ours, without = (next(r for r in rows if (r["agent"], r["env"]) == ("qrc", "mean")) for rows in means)
+    assert ours["mean_low"] < without["mean"] < ours["mean_high"], REWRITE
+
+
 def test_what_the_prose_says_without_a_verdict(results: ModuleType) -> None:
     means = {row["agent"]: row["mean"] for row in rows_of(results, "variants_1m") if row["env"] == "mean"}
     assert means["dqn+spr"] < means["dqn"], REWRITE
