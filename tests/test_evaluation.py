@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import headrace
+from headrace import evaluation
 from headrace.errors import BadSetting, HeadraceError
 from headrace.evaluation import evaluate, play
 from headrace.run import run_of
@@ -35,6 +36,13 @@ def test_another_seed_gives_other_episodes(finished: Trained) -> None:
         for seed in (0, 100)
     ]
     assert lengths[0] != lengths[1]
+
+
+def test_every_episode_has_a_seed_of_its_own(finished_compiled: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, seeds = evaluation.begun, []
+    monkeypatch.setattr(evaluation, "begun", lambda env, seed: seeds.append(seed) or begun(env, seed))
+    evaluate(finished_compiled.path, episodes=3, seed=7, max_steps=1)
+    assert seeds == [7, 8, 9]
 
 
 def test_epsilon_is_the_share_of_random_actions(finished: Trained) -> None:

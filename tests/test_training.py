@@ -22,7 +22,7 @@ from headrace.part import tweak
 from headrace.run import Run, make_run
 from headrace.store import RunFolder
 from headrace.stream import Stream
-from headrace.training import Trained, train
+from headrace.training import Speed, Trained, train
 from tests.small_runs import (
     GAME,
     SETTINGS,
@@ -121,6 +121,16 @@ def test_where_a_stream_stops_and_how_it_is_cut_does_not_matter(way: str, progra
     assert other.report() == means
     assert_same_arrays(other.save()[0], straight.save()[0])
     assert other.save()[1] == straight.save()[1]
+
+
+def test_chunks_end_where_something_is_logged_and_where_the_run_ends(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Speed, "steps_in", lambda self, seconds: 700)  # of which a thousand is no multiple
+    done = small_train(tmp_path, steps=2500, checkpoint_every=None, **WAYS["fast"])
+    folder = RunFolder.read(done.path)
+    assert done.steps_done == folder.latest().step == 2500
+    assert folder.metrics()["step"].tolist() == [1000, 2000]
 
 
 def renewed(stream: Stream, fresh: Stream) -> Stream:

@@ -66,6 +66,13 @@ def test_a_function_is_kept_and_found_again(tmp_path: Path) -> None:
     assert second == 0
 
 
+def test_other_sources_are_kept_in_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = compiling._fingerprint()
+    assert compiling._fingerprint() == before
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"as it was changed")
+    assert compiling._fingerprint() != before
+
+
 def test_a_second_start_of_the_engine_compiles_nothing(tmp_path: Path) -> None:
     warming.compile_beforehand()  # the first start, if there was none on this machine
     folder = compiling.cache_folder()
