@@ -134,10 +134,11 @@ def body(table: Table) -> str:
 def held(results: Results) -> str:
     found = holding(results.root / RESULTS, "minatar", MINATAR.runs())
     short, long = (sum(r.state == "finished" for r in nine(group).records) for group in (results.short, results.long))
+    guarded = len(results.guarded.records)
     return (
         f"Of the nine variants without their guards on MinAtar there are {short} finished runs of 1M steps and {long} "
-        f"of 5M steps; with guards, {len(results.guarded.records)} of 1M steps. Of the paper's {found.wanted} runs of 5M "
-        f"steps with guards, {len(found.missing)} are missing."
+        f"of 5M steps; with guards, {guarded} of 1M steps. Of the paper's {found.wanted} runs of 5M steps with guards, "
+        f"{len(found.missing)} are missing."
     )
 
 

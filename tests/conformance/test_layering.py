@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "health": ("agents",),
     "envs": ("envs", "part", "errors"),
     "stream": ("envs.base", "errors"),
+    "pool": ("envs", "stream", "errors"),
     "engines": ("engines", "agents", "part", "errors", "envs.base", "envs.answers", "normalize", "stream"),
     **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
