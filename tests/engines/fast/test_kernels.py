@@ -178,23 +178,31 @@ def test_orth2_of_stream_q_needs_just_these() -> None:
     assert mask_of(pairs - {(G, G)}) == outers.HISTORY_AND_TRACE
 
 
-def test_what_rounding_leaves_of_two_parallel_vectors_has_no_negative_length() -> None:
-    """Met on Atari after 317,338 steps: the norm of SPR's update was the root of a number below zero."""
+def combined(products, history, beta):
+    """What becomes of an auxiliary's module with such inner products: coefficients, squared length, cosines."""
     bench = Bench()
-    memory, told = bench.memory, bench.memory.real(7.0, 7.0)
-    gram, square, one = memory.sum(DIRECTIONS**2), memory.sum(), memory.real(1.0)
+    memory = bench.memory
+    gram, out, square = memory.sum(DIRECTIONS**2), memory.room(COEFFICIENTS), memory.sum()
+    one, told = memory.real(1.0), memory.real(7.0, 7.0)
     bench.program.emit(
-        directions.combine, gram=gram, out=memory.room(COEFFICIENTS), active=memory.whole(1), descent=one, mix=one,
-        share=directions.AUX_ALONE, td_filter=directions.NO_FILTER, td_beta=one, aux_filter=directions.RAW,
-        aux_beta=memory.real(0.99), merge=directions.AS_THEY_ARE, join=directions.SUM, average_beta=one,
+        directions.combine, gram=gram, td_gram=gram, aux_gram=gram, out=out, active=memory.whole(1), descent=one,
+        mix=one, share=directions.AUX_ALONE, td_filter=directions.NO_FILTER, td_beta=one, aux_filter=history,
+        aux_beta=memory.real(beta), merge=directions.AS_THEY_ARE, join=directions.SUM, average_beta=one,
         aux_square=square, cosines=told,
     )  # fmt: skip
     f, s, n = memory.allocate()
-    for i, j, value in ((U, U, 1.0), (G, G, 1.0), (C, C, 1.0), (G, C, 1 + 1e-7), (C, G, 1 + 1e-7)):
-        s[gram + DIRECTIONS * i + j] = value
+    for (i, j), value in products.items():
+        s[gram + DIRECTIONS * i + j] = s[gram + DIRECTIONS * j + i] = value
     machine.carry_out(bench.program.rows(), f, s, n, np.zeros(0, np.int64))
-    assert s[square] == 0
-    assert f[told : told + 2].tolist() == [0, 0]
+    return f[out : out + COEFFICIENTS], s[square], f[told : told + 2].tolist()
+
+
+def test_what_rounding_leaves_of_two_parallel_vectors_has_no_negative_length() -> None:
+    """Met on Atari after 317,338 steps: the norm of SPR's update was the root of a number below zero."""
+    products = {(U, U): 1.0, (G, G): 1.0, (C, C): 1.0, (G, C): 1 + 1e-7}
+    _, square, cosines = combined(products, directions.RAW, 0.99)
+    assert square == 0
+    assert cosines == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -207,18 +215,5 @@ def test_what_rounding_leaves_of_two_parallel_vectors_has_no_negative_length() -
 )
 def test_histories_by_hand(history, along_g, along_c, keep, take) -> None:
     """g.g = 1, c.c = 4, g.c = 1; with p = 0.9 c + 0.1 g, g.p = 1 and p.p = 3.43."""
-    bench = Bench()
-    memory, gram = bench.memory, bench.memory.sum(DIRECTIONS**2)
-    out, one = memory.room(COEFFICIENTS), memory.real(1.0)
-    bench.program.emit(
-        directions.combine, gram=gram, out=out, active=memory.whole(1), descent=one, mix=one,
-        share=directions.AUX_ALONE, td_filter=directions.NO_FILTER, td_beta=one, aux_filter=history,
-        aux_beta=memory.real(0.9), merge=directions.AS_THEY_ARE, join=directions.SUM, average_beta=one,
-        aux_square=memory.sum(), cosines=NONE,
-    )  # fmt: skip
-    f, s, n = memory.allocate()
-    for i, j, value in ((G, G, 1.0), (C, C, 4.0), (G, C, 1.0), (C, G, 1.0)):
-        s[gram + DIRECTIONS * i + j] = value
-    machine.carry_out(bench.program.rows(), f, s, n, np.zeros(0, np.int64))
-    found = f[out + np.array([G, C, C_KEEP, C_TAKE])]
-    close(found, [along_g, along_c, keep, take])
+    found, _, _ = combined({(G, G): 1.0, (C, C): 4.0, (G, C): 1.0}, history, 0.9)
+    close(found[[G, C, C_KEEP, C_TAKE]], [along_g, along_c, keep, take])
