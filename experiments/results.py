@@ -40,7 +40,7 @@ from headrace.analysis.records import Found, find_runs
 from headrace.analysis.scores import Group, groups
 from headrace.analysis.stats import task_means
 from headrace.analysis.table import Table
-from headrace.reproduce.holding import holding
+from headrace.reproduce.coverage import coverage
 from headrace.reproduce.plans import MINATAR
 from headrace.reproduce.readings import judged, readings_table
 
@@ -132,7 +132,7 @@ def body(table: Table) -> str:
 
 
 def held(results: Results) -> str:
-    found = holding(results.root / RESULTS, "minatar", MINATAR.runs())
+    found = coverage(results.root / RESULTS, "minatar", MINATAR.runs())
     short, long = (sum(r.state == "finished" for r in nine(group).records) for group in (results.short, results.long))
     guarded = len(results.guarded.records)
     return (

@@ -21,7 +21,7 @@ FILES = {
 
 # What the files of a run are written and read with: it serves analyses that have no engine.
 RECORDS = (
-    "checkpoints", "claim", "curve", "files", "footprint", "manifest", "packs", "safetensors_io", "sinks", "snapshots",
+    "checkpoints", "curve", "files", "footprint", "lock", "manifest", "packs", "safetensors_io", "sinks", "snapshots",
     "store", "tables",
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from headrace.pool import Pool
 from headrace.run import Run
 from headrace.store import RunFolder
 from headrace.sweep import grid
-from headrace.sweep.settling import settled
+from headrace.sweep.resolve import resolved
 
 pytest.importorskip("gymnasium")
 
@@ -24,7 +24,7 @@ STEPS = 60
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     plan = grid("strq", "gym/CartPole-v1", seeds="0:2", steps=STEPS, settings=SMALL)
-    return settled(plan, "fleet", tmp_path_factory.mktemp("none"))
+    return resolved(plan, "fleet", tmp_path_factory.mktemp("none"))
 
 
 def test_a_run_that_was_left_open_takes_the_form_that_its_environment_has(runs: list[Run]) -> None:
