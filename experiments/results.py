@@ -40,7 +40,7 @@ from headrace.analysis.records import Found, find_runs
 from headrace.analysis.scores import Group, groups
 from headrace.analysis.stats import task_means
 from headrace.analysis.table import Table
-from headrace.reproduce.holding import holding
+from headrace.reproduce.coverage import coverage
 from headrace.reproduce.plans import MINATAR
 from headrace.reproduce.readings import judged, readings_table
 
@@ -132,12 +132,13 @@ def body(table: Table) -> str:
 
 
 def held(results: Results) -> str:
-    found = holding(results.root / RESULTS, "minatar", MINATAR.runs())
+    found = coverage(results.root / RESULTS, "minatar", MINATAR.runs())
     short, long = (sum(r.state == "finished" for r in nine(group).records) for group in (results.short, results.long))
+    guarded = len(results.guarded.records)
     return (
         f"Of the nine variants without their guards on MinAtar there are {short} finished runs of 1M steps and {long} "
-        f"of 5M steps; with guards, {len(results.guarded.records)} of 1M steps. Of the paper's {found.wanted} runs of 5M "
-        f"steps with guards, {len(found.missing)} are missing."
+        f"of 5M steps; with guards, {guarded} of 1M steps. Of the paper's {found.wanted} runs of 5M steps with guards, "
+        f"{len(found.missing)} are missing."
     )
 
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from headrace import checkpoints, store
-from headrace import claim as claim_module
-from headrace.claim import claim, is_held
+from headrace import lock as lock_module
 from headrace.errors import (
     HeadraceError,
     RunConflict,
 )
 from headrace.files import temporary_name, write_atomically
+from headrace.lock import claim, is_held
 from headrace.store import RunFolder, Score, score
 from tests.toy_run import (
     IDENTITY,
@@ -67,8 +67,8 @@ def test_a_foreign_folder_or_file_is_refused_and_left_alone(tmp_path):
 
 def test_a_killed_creation_leaves_no_run(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("headrace.claim.os.rename", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        patch.setattr("headrace.claim.shutil.rmtree", lambda *_, **__: None)
+        patch.setattr("headrace.lock.os.rename", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("headrace.lock.shutil.rmtree", lambda *_, **__: None)
         with pytest.raises(KeyboardInterrupt):
             opened(tmp_path)
     (left,) = tmp_path.iterdir()
@@ -146,7 +146,7 @@ def test_two_processes_never_write_one_run(tmp_path):
 
 def test_a_lock_whose_file_was_removed_is_nobodys(tmp_path, monkeypatch):
     """Whoever holds a lock may remove its file; another who had opened it by then must not believe that he holds it."""
-    first, real = claim(tmp_path), claim_module._lock_patiently
+    first, real = claim(tmp_path), lock_module._lock_patiently
 
     def after_the_first_is_gone(lock):
         if not first.closed:
@@ -154,7 +154,7 @@ def test_a_lock_whose_file_was_removed_is_nobodys(tmp_path, monkeypatch):
             first.close()
         real(lock)
 
-    monkeypatch.setattr(claim_module, "_lock_patiently", after_the_first_is_gone)
+    monkeypatch.setattr(lock_module, "_lock_patiently", after_the_first_is_gone)
     with claim(tmp_path), pytest.raises(RunConflict):
         claim(tmp_path)
 

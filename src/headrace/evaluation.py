@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.choice import missing_for
+from headrace.engine_choice import missing_for
 from headrace.envs.hosted import Hosted
 from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError

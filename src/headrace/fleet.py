@@ -133,8 +133,9 @@ def _fleet_of(runs: Sequence[Run], steps: int) -> Fleet:
     agents, seeds = [run.agent for run in runs], [run.seed for run in runs]
     if runs[0].form == "host":
         from headrace.engines.reference.host_fleet import HostFleet
+        from headrace.pool import Pool
 
-        return HostFleet(agents, [run.env for run in runs], seeds, steps)
+        return HostFleet(agents, Pool([run.env for run in runs]), seeds, steps)
     from headrace.engines.reference.fleet import Fleet
 
     return Fleet(agents, [run.env.compiled() for run in runs], seeds, steps)

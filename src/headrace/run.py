@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.agents import Agent, agent_named, name_of
-from headrace.choice import choose, require_engine
+from headrace.engine_choice import choose, require_engine
 from headrace.envs.base import EnvSpec
 from headrace.envs.registry import Environment, environment
 from headrace.errors import BadSetting

@@ -24,9 +24,9 @@ import numpy as np
 
 from headrace import checkpoints, manifest, packs, snapshots
 from headrace.checkpoints import Checkpoint, Extent, Saved
-from headrace.claim import claim, create
 from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict
 from headrace.files import remove_temporaries, storage_errors, sync_directory, write_atomically
+from headrace.lock import claim, create
 from headrace.tables import Columns, Table, read_table, starts_with, whole_lines
 
 CHECKPOINTS = "checkpoints"

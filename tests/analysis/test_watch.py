@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from headrace.analysis.report.parts import Memory
-from headrace.analysis.report.remember import Shelf
+from headrace.analysis.report.run_cache import Shelf
 from headrace.analysis.report.server import HOST, Server
 from headrace.cli import main
 from headrace.errors import HeadraceError

@@ -55,16 +55,16 @@ def test_instructions_in_a_table() -> None:
     assert any(row.startswith("| `convolve 64 x 36 x 16` | 2 |") for row in rows)
 
 
-def test_one_turn_of_a_timeline_is_from_one_long_kernel_to_its_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_step_of_a_timeline_is_from_one_long_kernel_to_its_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))  # the script adds to them
     timeline = runpy.run_path(str(SCRIPTS / "timeline.py"))
     event, steps, once = timeline["Event"], 4, []
     for step in range(steps):
         once += [event(100.0 * step, 60.0, "long", ""), event(100.0 * step + 30, 10.0, "short", "")]
     twice = [event(100.0 * step + at, 70.0, "often", "") for step in range(steps) for at in (5, 95)]
-    found = timeline["one_turn"](sorted(once + twice), steps)
+    found = timeline["one_step"](sorted(once + twice), steps)
     assert [(one.begin, one.name) for one in found] == [(0, "long"), (5, "often"), (30, "short"), (95, "often")]
-    assert timeline["one_turn"](twice, steps) == []
+    assert timeline["one_step"](twice, steps) == []
 
 
 def test_a_timeline_needs_an_accelerator() -> None:

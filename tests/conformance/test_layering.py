@@ -21,7 +21,7 @@ FILES = {
 
 # What the files of a run are written and read with: it serves analyses that have no engine.
 RECORDS = (
-    "checkpoints", "claim", "curve", "files", "footprint", "manifest", "packs", "safetensors_io", "sinks", "snapshots",
+    "checkpoints", "curve", "files", "footprint", "lock", "manifest", "packs", "safetensors_io", "sinks", "snapshots",
     "store", "tables",
 )  # fmt: skip
 
@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "health": ("agents",),
     "envs": ("envs", "part", "errors"),
     "stream": ("envs.base", "errors"),
+    "pool": ("envs", "stream", "errors"),
     "engines": ("engines", "agents", "part", "errors", "envs.base", "envs.answers", "normalize", "stream"),
     **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.

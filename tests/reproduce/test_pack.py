@@ -16,7 +16,7 @@ from headrace import packs
 from headrace.analysis.latents import read_latents
 from headrace.analysis.records import find_runs, read_record
 from headrace.cli import main
-from headrace.reproduce.holding import adopt
+from headrace.reproduce.coverage import adopt
 from headrace.reproduce.plans import MINATAR
 from headrace.run import make_run
 from headrace.store import RunFolder

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from headrace.claim import claim
 from headrace.errors import BadSetting, HeadraceError, RunConflict, UnknownName
+from headrace.lock import claim
 from headrace.run import Run
 from headrace.store import RunFolder
 from headrace.sweep import driver

@@ -15,7 +15,7 @@ from headrace.run import Run
 from headrace.sweep.executor import Options
 from headrace.sweep.fleets import Fleets
 from headrace.sweep.plan import grid, left_out, read_plan, seed_list
-from headrace.sweep.settling import settled
+from headrace.sweep.resolve import resolved
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -214,7 +214,9 @@ def test_the_minatar_table_is_225_runs_in_nine_fleets_of_twenty_five() -> None:
     assert len(runs) == 225
     assert {run.agent for run in runs} == set(VARIANTS.values())
     assert {run.steps for run in runs} == {5_000_000}
-    assert [len(job.runs) for job in Fleets(Path("out"), Options()).jobs(settled(runs, "fleet", "nowhere"))] == [25] * 9
+    assert [len(job.runs) for job in Fleets(Path("out"), Options()).jobs(resolved(runs, "fleet", "nowhere"))] == [
+        25
+    ] * 9
 
 
 @pytest.mark.parametrize("name", ["ablations.py", "reading.py", "strength.py"])
@@ -274,7 +276,7 @@ def test_every_line_of_the_readings_is_in_their_plan() -> None:
 
 
 def test_the_strength_plan_is_three_fleets_of_forty_five() -> None:
-    jobs = Fleets(Path("out"), Options()).jobs(settled(read_plan(EXPERIMENTS / "strength.py"), "fleet", "nowhere"))
+    jobs = Fleets(Path("out"), Options()).jobs(resolved(read_plan(EXPERIMENTS / "strength.py"), "fleet", "nowhere"))
     assert [len(job.runs) for job in jobs] == [45, 45, 45]
 
 
@@ -291,17 +293,17 @@ def test_the_plan_of_both_engines_has_five_seeds_of_each() -> None:
 
 def test_fleets_are_of_one_structure_and_cut_evenly() -> None:
     plan = grid("qrc,dqn", "minatar/*", seeds="0:6", steps=1000, settings=["td.lr=1e-4|1e-3"])
-    runs = settled(plan, "fleet", "nowhere")
+    runs = resolved(plan, "fleet", "nowhere")
     assert [len(job.runs) for job in Fleets(Path("out"), Options(streams=25)).jobs(runs)] == [20] * 6
 
 
 def test_rules_and_numbers_of_steps_divide_fleets_and_numbers_do_not() -> None:
     def count(runs: list[Run]) -> int:
-        return len(Fleets(Path("out"), Options()).jobs(settled(runs, "fleet", "nowhere")))
+        return len(Fleets(Path("out"), Options()).jobs(resolved(runs, "fleet", "nowhere")))
 
     assert count(grid("qrc", "minatar/*", steps=1000) + grid("qrc", "minatar/*", steps=2000)) == 2
     assert count(grid("qrc", "minatar/*", settings=["env.sticky=0|0.1"])) == 2
     assert count(grid("qrc+spr", "minatar/*", settings=["aux.objective.horizon=1|2"])) == 2
     assert count(grid("qrc+spr", "minatar/*", settings=["aux.objective.augment.shift=0|2"])) == 1
-    with pytest.raises(BadSetting, match="form host: leave out --engine and --form"):
+    with pytest.raises(BadSetting, match="engine fast: leave out --engine and --form"):
         count(grid("qrc", "minatar/*", form="host"))

@@ -15,7 +15,7 @@ import pytest
 from headrace.cli import main
 from headrace.errors import HeadraceError
 from headrace.store import RunFolder
-from headrace.sweep import ray_bridge, rays
+from headrace.sweep import ray_bridge, ray_executor
 from headrace.sweep.executor import Options
 from tests.small_runs import Command
 from tests.sweep.clusters import KEY, Cluster, free_port, ray_cluster
@@ -152,13 +152,13 @@ def test_a_machine_that_is_in_no_cluster_is_said_in_one_sentence(
 ) -> None:
     """Ray itself would find the clusters of the other tests."""
     bridge = Refused(ray_bridge._why(ConnectionError(ray_said)))
-    monkeypatch.setattr(rays, "Program", lambda *_: bridge)
-    place = rays.Ray(tmp_path, Options(address="auto"))
+    monkeypatch.setattr(ray_executor, "Program", lambda *_: bridge)
+    place = ray_executor.Ray(tmp_path, Options(address="auto"))
     place.add(place.jobs(RUNS)[0])
     with pytest.raises(HeadraceError) as caught:
         place.wait(0.0)
     place.close()
-    assert str(caught.value) == f"no Ray cluster of this machine answers: {why}; {rays.REMEDY}"
+    assert str(caught.value) == f"no Ray cluster of this machine answers: {why}; {ray_executor.REMEDY}"
 
 
 def test_rays_client_is_named_as_not_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from headrace.claim import is_held
 from headrace.cli import main
 from headrace.errors import BadSetting
+from headrace.lock import is_held
 from headrace.store import RunFolder
 from headrace.sweep import slurm
 from headrace.sweep.driver import Swept, sweep

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from headrace import manifest, packs
 from headrace.agents import name_of
 from headrace.analysis.rows import last_rows, sampled_rows
-from headrace.claim import is_held
 from headrace.envs.registry import Environment, environment
 from headrace.errors import HeadraceError
+from headrace.lock import is_held
 from headrace.part import from_json
 from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
 from headrace.tables import Columns, content

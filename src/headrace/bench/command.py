@@ -97,7 +97,7 @@ def _one_stream(words: argparse.Namespace) -> dict[str, Any]:
 
 def _usable(word: str) -> tuple[tuple[str, ...], list[str]]:
     """Those of the engines that can be used here, and what to say of the other; an error where none can."""
-    from headrace.choice import missing_for, require_engine
+    from headrace.engine_choice import missing_for, require_engine
 
     missing = {engine: missing_for(engine) for engine in ENGINES[word]}
     usable = tuple(engine for engine, what in missing.items() if not what)
@@ -107,7 +107,7 @@ def _usable(word: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _fleet(words: argparse.Namespace) -> dict[str, Any]:
-    from headrace.choice import require_engine
+    from headrace.engine_choice import require_engine
 
     require_engine("reference")
     from headrace.bench.fleet import measure_fleet

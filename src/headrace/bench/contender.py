@@ -10,7 +10,7 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.bench.playback import CompiledPlayback, HostPlayback
 from headrace.bench.suites import Place
-from headrace.choice import choose
+from headrace.engine_choice import choose
 from headrace.run import Run
 from headrace.stream import Engine, HostStream, Stream
 

@@ -36,13 +36,13 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 
 def run(words: argparse.Namespace) -> int:
     """0 where all runs are done and reported on, 1 where some are not done, 130 where the sweep was stopped."""
-    from headrace.reproduce.holding import holding
+    from headrace.reproduce.coverage import coverage
     from headrace.reproduce.plans import runs_of
 
     tables = _tables(words)
     plan = runs_of(tables)
     if words.status:
-        found = holding(words.results, words.suite, plan)
+        found = coverage(words.results, words.suite, plan)
         print(json.dumps({"suite": words.suite, **found.as_json()}, indent=2) if words.json else found.text())
         return 0
     words.out = words.out or f"runs/reproduce_{words.suite}{'_quick' if words.quick else ''}"
@@ -64,7 +64,7 @@ def _tables(words: argparse.Namespace) -> Sequence[PaperTable]:
 
 
 def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[Run]) -> Swept:
-    from headrace.reproduce.holding import adopt
+    from headrace.reproduce.coverage import adopt
     from headrace.wording import counted
 
     place_of(words)
@@ -81,11 +81,11 @@ def _announce(words: argparse.Namespace, tables: Sequence[PaperTable], plan: Seq
     from headrace.reproduce.plans import usual_seconds
     from headrace.run import whole
     from headrace.sweep.local import available_cores
-    from headrace.sweep.settling import settled
+    from headrace.sweep.resolve import resolved
     from headrace.sweep.status import standings
     from headrace.wording import counted
 
-    left = [s for s in standings(settled(plan, words.on, words.out), words.out) if s.state != "done"]
+    left = [s for s in standings(resolved(plan, words.on, words.out), words.out) if s.state != "done"]
     titles = " and ".join(table.title for table in tables)
     _say(f"{titles}: {counted(len(plan), 'run')}, {len(left)} to do, in {words.out}")
     if left and words.suite == "minatar" and words.on == "local":

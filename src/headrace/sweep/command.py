@@ -58,13 +58,13 @@ def add_place_words(parser: argparse.ArgumentParser, number: Callable[[str], flo
 
 def run(words: argparse.Namespace) -> int:
     from headrace.sweep.driver import Swept
-    from headrace.sweep.settling import settled
+    from headrace.sweep.resolve import resolved
     from headrace.sweep.status import standings
 
     plan = plan_of(words)
     place_of(words)  # a mistake there is said also where only the status is asked for
     if words.status:
-        _print(words, Swept(standings(settled(plan, words.on, words.out), words.out), interrupted=False))
+        _print(words, Swept(standings(resolved(plan, words.on, words.out), words.out), interrupted=False))
         return 0
     swept = sweep_as_told(words, plan)
     _print(words, swept)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.agents import module_shapes
-from headrace.choice import require_engine
-from headrace.claim import claim
+from headrace.engine_choice import require_engine
 from headrace.errors import BadSetting, HeadraceError
 from headrace.files import storage_errors
+from headrace.lock import claim
 from headrace.manifest import FILE
 from headrace.run import Run, seconds, whole
 from headrace.store import RunFolder
@@ -32,7 +32,7 @@ from headrace.sweep.executor import (
     SlurmOptions,
     executor,
 )
-from headrace.sweep.settling import settled
+from headrace.sweep.resolve import resolved
 from headrace.sweep.status import Standing, saved_step, standing
 from headrace.training import stop_requests
 
@@ -66,7 +66,7 @@ def sweep(
 
     `stop_after` (seconds) ends the call early, with everything saved.
     """
-    plan, folder, shown = settled(runs, on, out), Path(out), display or Quiet()
+    plan, folder, shown = resolved(runs, on, out), Path(out), display or Quiet()
     if not plan:
         raise BadSetting("an empty plan: there is nothing to train")
     options = Options(

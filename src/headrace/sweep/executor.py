@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from headrace.choice import require_engine
+from headrace.engine_choice import require_engine
 from headrace.envs.gym import IMPORTS
 from headrace.errors import unknown
 from headrace.run import Run
@@ -16,7 +16,7 @@ from headrace.run import Run
 EXECUTORS = {
     "local": "headrace.sweep.local:Local",
     "fleet": "headrace.sweep.fleets:Fleets",
-    "ray": "headrace.sweep.rays:Ray",
+    "ray": "headrace.sweep.ray_executor:Ray",
     "slurm": "headrace.sweep.slurm:Slurm",
 }
 LOCK = ".sweep.lock"  # in the folder of all runs: one sweep at a time

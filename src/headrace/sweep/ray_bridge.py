@@ -16,7 +16,7 @@ import threading
 import traceback
 from typing import IO, Any
 
-from headrace.sweep.far import train_far
+from headrace.sweep.remote import train_far
 from headrace.sweep.worker import cause_of
 
 LOOK_SECONDS = 0.2

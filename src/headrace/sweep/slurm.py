@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.files import storage_errors
 from headrace.run import Run
 from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, one_by_one, order
-from headrace.sweep.far import Report, Watch, tidy
+from headrace.sweep.remote import Report, Watch, tidy
 from headrace.sweep.slurm_job import SlurmRun
 from headrace.sweep.slurm_queue import ARRAY, SlurmQueue
 from headrace.wording import counted

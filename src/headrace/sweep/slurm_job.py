@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.run import run_of
 from headrace.store import RunFolder
-from headrace.sweep.far import Report, train_far
+from headrace.sweep.remote import Report, train_far
 from headrace.sweep.status import saved_step
 from headrace.sweep.worker import Order
 

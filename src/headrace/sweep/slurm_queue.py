@@ -16,7 +16,7 @@ from typing import IO, Any
 from headrace.errors import HeadraceError
 from headrace.files import storage_errors
 from headrace.sweep.executor import Options
-from headrace.sweep.far import Report, require_package
+from headrace.sweep.remote import Report, require_package
 from headrace.sweep.slurm_job import SlurmRun, stop_signal
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")

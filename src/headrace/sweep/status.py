@@ -11,8 +11,8 @@ import numpy as np
 
 from headrace import checkpoints
 from headrace.agents import name_of
-from headrace.claim import is_held
 from headrace.errors import HeadraceError
+from headrace.lock import is_held
 from headrace.manifest import differences, why_ended
 from headrace.run import Run
 from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, SPEED, RunFolder, Score, score

@@ -37,7 +37,7 @@ from headrace.agents import (
 from headrace.engines.reference.augment import views
 from headrace.engines.reference.auxiliary import AuxStep, aux_metrics, is_open
 from headrace.engines.reference.objectives import aux_loss
-from headrace.engines.reference.windows import look
+from headrace.engines.reference.windows import push
 from tests.engines.reference.support import (
     SHAPES,
     VECTOR,
@@ -77,14 +77,14 @@ def one_step(agent):
     on the same window and with the same draws and truths."""
     layout, state = small_layout(agent), in_mid_stream(start(agent))
     t, draws = EXPERIENCE[0], draws_of(agent, 0)
-    sight, _ = look(agent.aux.objective, state.aux.window, t)
-    assert sight.ready
+    window, _ = push(agent.aux.objective, state.aux.window, t)
+    assert window.ready
     after, learnt = learn_eagerly(agent, layout, state, t, draws)
 
     def loss(moved):
         params = {**state.params, **{n: after.params[n] for n in moved}}
         modules = {n: params[n] for n in (*SHARED, *OWN)}
-        return float(loss_of(agent.aux.objective, layout, modules, state.params, sight, views(draws.aux)))
+        return float(loss_of(agent.aux.objective, layout, modules, state.params, window, views(draws.aux)))
 
     assert float(learnt.aux["aux_loss"]) == pytest.approx(loss(()), rel=1e-5)
     return state, after, loss
@@ -135,9 +135,9 @@ def test_shared_modules_move_by_minus_rate_times_weight_times_the_gradient(merge
     agent = small(Agent(StreamQ(lr=0.0), SPR, merge=merge))
     state, after, _ = one_step(agent)
     layout, objective = small_layout(agent), agent.aux.objective
-    sight, _ = look(objective, state.aux.window, EXPERIENCE[0])
+    window, _ = push(objective, state.aux.window, EXPERIENCE[0])
     modules = {n: state.params[n] for n in (*SHARED, *OWN)}
-    gradient = gradient_of(objective, layout, modules, state.params, sight, views(draws_of(agent, 0).aux))
+    gradient = gradient_of(objective, layout, modules, state.params, window, views(draws_of(agent, 0).aux))
     for names, factor in ((SHARED, share), (OWN, 1.0)):
         for n in names:
             wanted = flat(state.params[n]) - factor * 1e-3 * 2.0 * flat(gradient[n])

@@ -27,7 +27,7 @@ from headrace.engines.reference.objectives import (
     learnt_modules,
     target_modules,
 )
-from headrace.engines.reference.windows import Sight
+from headrace.engines.reference.windows import Window
 from tests.engines.reference import oracle
 from tests.engines.reference.support import IMAGE, N_ACTIONS, SHAPES, VECTOR, compiled, dense_params, small_layout
 
@@ -53,8 +53,8 @@ class Case:
         """Loss and gradient in float64."""
         with jax.enable_x64(True):
             wide = jax.tree.map(jnp.float64, (self.modules, self.target, self.view))
-            sight = Sight(jnp.float64(self.observations), jnp.int32(self.actions), jnp.bool_(True))
-            loss, gradient = loss_and_gradient(self.objective, self.layout, wide[0], wide[1], sight, wide[2])
+            window = Window(jnp.float64(self.observations), jnp.int32(self.actions), jnp.bool_(True))
+            loss, gradient = loss_and_gradient(self.objective, self.layout, wide[0], wide[1], window, wide[2])
             assert loss.dtype == jnp.float64
             return float(loss), oracle.vector(oracle.as_float64(gradient))
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from headrace.agents import Curl, ReleasedRing, Spr
-from headrace.engines.reference.windows import init_window, look
+from headrace.engines.reference.windows import init_window, push
 from tests.engines.reference.support import transition
 
 
@@ -26,8 +26,8 @@ def sights(objective, transitions):
     seen, state = [], None
     for t in transitions:
         state = init_window(objective, t) if state is None else state
-        sight, state = look(objective, state, t)
-        seen.append((sight.observations[:, 0].tolist(), sight.actions.tolist()) if sight.ready else None)
+        window, state = push(objective, state, t)
+        seen.append((window.observations[:, 0].tolist(), window.actions.tolist()) if window.ready else None)
     return seen
 
 
@@ -48,7 +48,7 @@ def test_the_window_is_of_one_episode_and_ends_with_the_true_successor(last_kind
 
 def test_episodes_shorter_than_the_horizon_are_never_seen_nor_counted_on():
     seen = sights(Spr(horizon=3), episodes(2, 1, 2, 3, 2, 4))
-    assert [i for i, sight in enumerate(seen) if sight] == [7, 12, 13]
+    assert [i for i, window in enumerate(seen) if window] == [7, 12, 13]
     assert seen[7] == ([400, 401, 402, 403], [0, 1, 2])
     assert seen[13] == ([601, 602, 603, 604], [1, 2, 0])
 
@@ -76,9 +76,9 @@ def test_a_lost_life_does_not_empty_the_window():
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 10])
 def test_observation_action_and_successor_belong_together_for_any_horizon(horizon):
-    for sight in sights(Spr(horizon=horizon), episodes(3, 12, 1, 11, 10)):
-        if sight:
-            observations, actions = sight
+    for window in sights(Spr(horizon=horizon), episodes(3, 12, 1, 11, 10)):
+        if window:
+            observations, actions = window
             first = observations[0]
             assert observations == [first + k for k in range(horizon + 1)]
             assert actions == [(first + k) % 100 % 3 for k in range(horizon)]
@@ -86,7 +86,7 @@ def test_observation_action_and_successor_belong_together_for_any_horizon(horizo
 
 def test_the_released_ring_is_ready_once_in_horizon_plus_one_steps():
     seen = sights(Spr(horizon=3, window=ReleasedRing()), episodes(40))
-    assert [i for i, sight in enumerate(seen) if sight] == list(range(6, 40, 4))
+    assert [i for i, window in enumerate(seen) if window] == list(range(6, 40, 4))
 
 
 def test_the_last_image_of_the_released_ring_is_older_than_the_others():
@@ -110,6 +110,6 @@ def test_curl_sees_the_last_observations_of_whichever_episode():
 def test_looking_keeps_shapes_and_types():
     t = transition([1.0], 0, 0.0, [2.0])
     before = init_window(Spr(horizon=3), t)
-    _, after = look(Spr(horizon=3), before, t)
+    _, after = push(Spr(horizon=3), before, t)
     assert [(x.shape, x.dtype) for x in after] == [(x.shape, x.dtype) for x in before]
     assert after.observations.dtype == jnp.float32

@@ -11,7 +11,7 @@ from headrace.analysis.report import videos
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
 from headrace.analysis.report.parts import Make, Memory
-from headrace.analysis.report.remember import Shelf
+from headrace.analysis.report.run_cache import Shelf
 from headrace.analysis.report.site import Site
 
 

@@ -18,7 +18,7 @@ from headrace.engines.reference.objectives import images_viewed, learnt_modules,
 from headrace.engines.reference.targets import follow, init_target, read_target
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree, cosine, norm2, scale, zeros
-from headrace.engines.reference.windows import WindowState, init_window, look
+from headrace.engines.reference.windows import WindowState, init_window, push
 
 
 class AuxState(NamedTuple):
@@ -112,13 +112,13 @@ def _(
     aux: Auxiliary, layout: Layout, params: Modules, state: AuxState, transition: Transition, draws: Any, step: Any
 ) -> AuxStep:
     objective = aux.objective
-    sight, window = look(objective, state.window, transition)
-    active = sight.ready & is_open(aux.gate, transition, step)
+    window, kept = push(objective, state.window, transition)
+    active = window.ready & is_open(aux.gate, transition, step)
     modules = _pick(params, learnt_modules(objective))
     target = read_target(objective.target, state.target, params)
 
     def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
-        loss, raw = evaluate_aux(objective, layout, modules, target, sight, views(draws))
+        loss, raw = evaluate_aux(objective, layout, modules, target, window, views(draws))
         gradients, acts = guarded(aux.guard, raw)
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history, jnp.float32(acts)
@@ -130,7 +130,7 @@ def _(
 
     loss, raw, filtered, history, acts = jax.lax.cond(active, learn, rest, state.history)
     descent = -aux.lr * aux.weight
-    after = state._replace(window=window, history=history)
+    after = state._replace(window=kept, history=history)
     return AuxStep(scale(descent, filtered), scale(descent, raw), after, active, loss, acts)
 
 

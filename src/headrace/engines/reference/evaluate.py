@@ -15,7 +15,7 @@ from headrace.engines.reference.objectives import aux_loss
 from headrace.engines.reference.targets import read_target
 from headrace.engines.reference.transition import Transition
 from headrace.engines.reference.trees import Tree
-from headrace.engines.reference.windows import Sight
+from headrace.engines.reference.windows import Window
 
 VALUE_MODULES = ("encoder", "projection", "head")
 
@@ -63,11 +63,13 @@ def _(rule: Qrc, layout: Layout, params: Modules, target: Tree, t: Transition) -
     return Values(q, Value(*jax.value_and_grad(v_of)(weights)), h)
 
 
-def evaluate_aux(objective: Any, layout: Layout, modules: Modules, target: Modules, sight: Sight, view: View) -> Value:
-    """The auxiliary loss on what is in sight, with its gradient by the modules that the objective moves."""
+def evaluate_aux(
+    objective: Any, layout: Layout, modules: Modules, target: Modules, window: Window, view: View
+) -> Value:
+    """The auxiliary loss on the window, with its gradient by the modules that the objective moves."""
 
     def loss(modules: Modules) -> jax.Array:
-        return aux_loss(objective, layout, modules, target, sight, view)
+        return aux_loss(objective, layout, modules, target, window, view)
 
     return Value(*jax.value_and_grad(loss)(modules))
 

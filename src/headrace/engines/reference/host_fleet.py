@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +21,24 @@ from headrace.engines.reference.fleet import GRAPHS, Block, Fleet, Saved, cut, o
 from headrace.engines.reference.networks import Layout
 from headrace.engines.reference.stream import Finished, Setting, StreamState, Tally, advance, begin, restarted
 from headrace.envs.base import EnvSpec, TimeStep
-from headrace.envs.pool import Pool
-from headrace.envs.registry import Environment
 
 
 class Shown(NamedTuple):
     """What a fleet must know of an environment that is elsewhere."""
 
     spec: EnvSpec
+
+
+class Games(Protocol):
+    """The environments of a host fleet, a row each, wherever they run; `headrace.pool` has them in processes."""
+
+    specs: list[EnvSpec]
+
+    def reset(self, seeds: Sequence[int]) -> np.ndarray: ...
+    def step(self, actions: np.ndarray, step: np.ndarray) -> TimeStep: ...
+    def save(self) -> list[dict[str, Any] | None]: ...
+    def restore(self, seeds: Sequence[int], saved: Sequence[dict[str, Any] | None]) -> np.ndarray: ...
+    def close(self) -> None: ...
 
 
 def _advance(settings: Setting, layout: Layout, state: StreamState, answer: TimeStep) -> tuple[StreamState, Finished]:
@@ -45,17 +55,15 @@ def _counted_off(state: StreamState) -> tuple[StreamState, Tally]:
 class HostFleet(Fleet):
     """Streams that advance together, with environments of the host. Streams of one game stand next to each other."""
 
-    def __init__(self, agents: Sequence[Agent], envs: Sequence[Environment], seeds: Sequence[int], steps: int) -> None:
-        specs = {env: env.host().spec for env in dict.fromkeys(envs)}
-        super().__init__(agents, [Shown(specs[env]) for env in envs], seeds, steps)  # type: ignore[misc]
-        self.seeds = list(seeds)
-        self.pool = Pool(envs, [specs[env] for env in envs])
+    def __init__(self, agents: Sequence[Agent], games: Games, seeds: Sequence[int], steps: int) -> None:
+        super().__init__(agents, [Shown(spec) for spec in games.specs], seeds, steps)  # type: ignore[misc]
+        self.games, self.seeds = games, list(seeds)
         self._advance = jax.jit(_advance, donate_argnums=2, compiler_options=on_card(GRAPHS))
         self._counted_off = jax.jit(_counted_off, donate_argnums=0)
         self._state: StreamState | None = None
 
     def begin(self) -> None:
-        frames = np.asarray(self.pool.reset(self.seeds), np.float32)
+        frames = np.asarray(self.games.reset(self.seeds), np.float32)
         started = []
         for group in self.groups:
             first = jax.vmap(lambda setting, obs, layout=group.layout: begin(setting, layout, obs))
@@ -67,7 +75,7 @@ class HostFleet(Fleet):
         state, ended = self._going(), []
         numbers = np.full(self.size, self.step, np.int32)
         for i in range(n):
-            answer = self.pool.step(np.asarray(state.choice.action), numbers + (i + 1))
+            answer = self.games.step(np.asarray(state.choice.action), numbers + (i + 1))
             state, finished = self._advance(self.settings, self.layout, state, answer)
             if answer.last.any():
                 ended.append((i, finished))
@@ -85,35 +93,34 @@ class HostFleet(Fleet):
 
     def save(self) -> list[Saved]:
         """Each stream as it would have saved itself alone."""
-        state, games, saved = jax.device_get(self._going()), self.pool.save(), []
+        state, played, saved = jax.device_get(self._going()), self.games.save(), list[Saved]()
         for group in self.groups:
             template = group.template()
             for row in range(*group.rows.indices(self.size)):
                 mine = jax.tree.map(lambda like, x, row=row: cut(x[row], like.shape), template, state)
-                saved.append((named_arrays("stream", mine), {"env": games[row]}))
+                saved.append((named_arrays("stream", mine), {"env": played[row]}))
         return saved
 
     def restore(self, saved: Sequence[Saved]) -> None:
         """Where an environment could not be saved, a new episode is begun."""
-        arrays, games = [a for a, _ in saved], [state.get("env") for _, state in saved]
+        arrays, played = [a for a, _ in saved], [state.get("env") for _, state in saved]
         self.step = int(arrays[0]["stream/agent/step"])
-        seeds = [s if game else (s + self.step) % 2**31 for s, game in zip(self.seeds, games, strict=True)]
-        self.pool.restore(seeds, games)
+        seeds = [s if game else (s + self.step) % 2**31 for s, game in zip(self.seeds, played, strict=True)]
+        first = np.asarray(self.games.restore(seeds, played), np.float32)
         states = []
         for group in self.groups:
             template, rows = group.template(), range(*group.rows.indices(self.size))
             ours = [from_named_arrays("stream", template, arrays[row]) for row in rows]
-            ours = [x if games[row] else self._restarted(group, row, x) for row, x in zip(rows, ours, strict=True)]
+            ours = [x if played[i] else self._restarted(group, i, x, first[i]) for i, x in zip(rows, ours, strict=True)]
             states.append(self._with_room(stack(ours)))
         self._state = jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
 
-    def _restarted(self, group: Any, row: int, state: StreamState) -> StreamState:
+    def _restarted(self, group: Any, row: int, state: StreamState, obs: np.ndarray) -> StreamState:
         setting = jax.tree.map(lambda x: x[row], self.settings)
-        obs = np.asarray(self.pool.shared.obs[row], np.float32)
         return jax.jit(partial(restarted, layout=group.layout))(setting, state=state, obs=obs)
 
     def close(self) -> None:
-        self.pool.close()
+        self.games.close()
 
     def _going(self) -> StreamState:
         if self._state is None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
 from headrace.engines.reference.augment import View, augment
 from headrace.engines.reference.networks import Layout, Modules, dense, dense_in, encode, product, unroll
-from headrace.engines.reference.windows import Sight
+from headrace.engines.reference.windows import Window
 
 
 @singledispatch
@@ -102,17 +102,19 @@ def cosine_similarity(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 @singledispatch
-def aux_loss(objective: Any, layout: Layout, modules: Modules, target: Modules, sight: Sight, view: View) -> jax.Array:
-    """The loss of the objective on what is in sight, a function of `modules` alone: the target takes no gradient."""
+def aux_loss(
+    objective: Any, layout: Layout, modules: Modules, target: Modules, window: Window, view: View
+) -> jax.Array:
+    """The loss of the objective on the window, a function of `modules` alone: the target takes no gradient."""
     raise TypeError(f"no auxiliary objective {objective!r}")
 
 
 @aux_loss.register
-def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, sight: Sight, view: View) -> jax.Array:
+def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, window: Window, view: View) -> jax.Array:
     """- sum_k cos(q(P(z_k)), P'(f'(s_k))), where z_k is imagined from z_0 = f(s_0) along the actions taken."""
     network, name = layout.network, projection_module(objective.projection)
-    images = jax.vmap(augment, (None, 0, 0))(objective.augment, sight.observations, view)
-    actions = jax.nn.one_hot(sight.actions, layout.n_actions)
+    images = jax.vmap(augment, (None, 0, 0))(objective.augment, window.observations, view)
+    actions = jax.nn.one_hot(window.actions, layout.n_actions)
     imagined = unroll(network, modules["dynamics"], encode(network, modules["encoder"], images[0]), actions)
     seen = jax.vmap(lambda image: encode(network, target["encoder"], image))(images[1:])
     seen = jax.lax.stop_gradient(rows_of(seen))
@@ -127,10 +129,10 @@ def rows_of(latents: jax.Array) -> jax.Array:
 
 
 @aux_loss.register
-def _(objective: Curl, layout: Layout, modules: Modules, target: Modules, sight: Sight, view: View) -> jax.Array:
+def _(objective: Curl, layout: Layout, modules: Modules, target: Modules, window: Window, view: View) -> jax.Array:
     """Cross-entropy of finding, by z_q^T W z_k, the other view of each observation among all of them."""
     half = jax.tree.map(lambda x: x.reshape(2, objective.batch, *x.shape[1:]), view)
-    views = jax.vmap(jax.vmap(augment, (None, 0, 0)), (None, None, 0))(objective.augment, sight.observations, half)
+    views = jax.vmap(jax.vmap(augment, (None, 0, 0)), (None, None, 0))(objective.augment, window.observations, half)
 
     def embed(source: Modules, images: jax.Array) -> jax.Array:
         latents = jax.vmap(lambda image: encode(layout.network, source["encoder"], image).reshape(-1))(images)

@@ -18,7 +18,7 @@ class WindowState(NamedTuple):
     held: jax.Array  # transitions taken in so far, up to what matters
 
 
-class Sight(NamedTuple):
+class Window(NamedTuple):
     """What the objective may use at this step, once `ready`."""
 
     observations: jax.Array
@@ -51,24 +51,24 @@ def _(objective: Curl, transition: Transition) -> WindowState:
 
 
 @singledispatch
-def look(objective: Any, state: WindowState, transition: Transition) -> tuple[Sight, WindowState]:
+def push(objective: Any, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
     """Takes the transition in; gives what there is to see now, and the window for the next step."""
     raise TypeError(f"no window for {objective!r}")
 
 
-@look.register
-def _(objective: Spr, state: WindowState, transition: Transition) -> tuple[Sight, WindowState]:
-    return _look_back(objective.window, state, transition)
+@push.register
+def _(objective: Spr, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
+    return _pushed(objective.window, state, transition)
 
 
-@look.register
-def _(objective: Curl, state: WindowState, transition: Transition) -> tuple[Sight, WindowState]:
+@push.register
+def _(objective: Curl, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
     """The last observations, whichever episode they belong to: they only serve as each other's negatives."""
-    state = _push(state, transition)
-    return Sight(state.observations, state.actions, state.held >= objective.batch), state
+    state = _appended(state, transition)
+    return Window(state.observations, state.actions, state.held >= objective.batch), state
 
 
-def _push(state: WindowState, transition: Transition) -> WindowState:
+def _appended(state: WindowState, transition: Transition) -> WindowState:
     size = state.actions.shape[0]
     observations = jnp.concatenate([state.observations[1:], transition.obs[None]])
     actions = jnp.concatenate([state.actions[1:], transition.action[None]])
@@ -91,21 +91,21 @@ def _(window: ReleasedRing, horizon: int) -> int:
 
 
 @singledispatch
-def _look_back(window: Any, state: WindowState, transition: Transition) -> tuple[Sight, WindowState]:
+def _pushed(window: Any, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
     raise TypeError(f"no window {window!r}")
 
 
-@_look_back.register
-def _(window: Episode, state: WindowState, transition: Transition) -> tuple[Sight, WindowState]:
+@_pushed.register
+def _(window: Episode, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
     """s_{t-K+1} .. s_{t+1} and a_{t-K+1} .. a_t of one episode, in order; s_{t+1} is the true successor."""
-    state = _push(state, transition)
+    state = _appended(state, transition)
     observations = jnp.concatenate([state.observations, transition.next_obs[None]])
-    sight = Sight(observations, state.actions, state.held >= state.actions.shape[0])
-    return sight, state._replace(held=jnp.where(transition.last, 0, state.held))
+    seen = Window(observations, state.actions, state.held >= state.actions.shape[0])
+    return seen, state._replace(held=jnp.where(transition.last, 0, state.held))
 
 
-@_look_back.register
-def _(window: ReleasedRing, state: WindowState, transition: Transition) -> tuple[Sight, WindowState]:
+@_pushed.register
+def _(window: ReleasedRing, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
     """Seen when all slots but the last were written in this lap, so that the last image is of the lap before."""
     slots = state.actions.shape[0]
     at = state.held % slots
@@ -113,4 +113,4 @@ def _(window: ReleasedRing, state: WindowState, transition: Transition) -> tuple
     actions = state.actions.at[at].set(transition.action)
     ready = (at == slots - 2) & (state.held >= slots)
     count = jnp.where(state.held + 1 >= 2 * slots, slots, state.held + 1)
-    return Sight(observations, actions[:-1], ready), WindowState(observations, actions, count)
+    return Window(observations, actions[:-1], ready), WindowState(observations, actions, count)

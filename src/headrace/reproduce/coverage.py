@@ -18,7 +18,7 @@ from headrace.files import storage_errors
 from headrace.progress import short_steps
 from headrace.run import Run
 from headrace.store import RunFolder
-from headrace.sweep.settling import COMPUTED
+from headrace.sweep.resolve import COMPUTED
 from headrace.wording import counted
 
 LENGTHS = {"runs_1m": 1_000_000, "runs_5m": 5_000_000}
@@ -41,7 +41,7 @@ class Missing(NamedTuple):
         return {**self.place._asdict(), "state": self.state}
 
 
-class Holding(NamedTuple):
+class Coverage(NamedTuple):
     """The records of one suite against a plan."""
 
     results: Path
@@ -97,7 +97,7 @@ def require_results(folder: str | Path) -> Path:
     return path
 
 
-def holding(folder: str | Path, suite: str, plan: Sequence[Run]) -> Holding:
+def coverage(folder: str | Path, suite: str, plan: Sequence[Run]) -> Coverage:
     """How the records below a folder stand to a plan; an engine is as good as another."""
     path = require_results(folder)
     records = [r for r in find_runs(path).records if r.suite.partition(" ")[0] == suite]
@@ -106,7 +106,7 @@ def holding(folder: str | Path, suite: str, plan: Sequence[Run]) -> Holding:
     wanted = dict.fromkeys(map(_planned, plan))
     missing = [Missing(place, begun.get(place, "absent")) for place in wanted if place not in finished]
     others = {(r.suite, *_place(r)) for r in records if r.state == "finished"}
-    return Holding(
+    return Coverage(
         path,
         len(wanted),
         len(wanted) - len(missing),

@@ -16,7 +16,7 @@ CONTINUED = "runs that another engine began here are continued by it (choose wit
 BEGUN_ANEW = "runs that another engine began here are begun anew: a fleet cannot continue them"
 
 
-def settled(runs: Iterable[Run], on: str, out: str | Path) -> list[Run]:
+def resolved(runs: Iterable[Run], on: str, out: str | Path) -> list[Run]:
     """The runs as that place trains them, none twice.
 
     Where engine and form were left open, a run that another engine has finished is done, and one that another engine

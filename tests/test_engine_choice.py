@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from headrace import choice
+from headrace import engine_choice as choice
 from headrace.agents import VARIANTS, Agent, agent_named
-from headrace.choice import Choice, choose
+from headrace.engine_choice import Choice, choose
 from headrace.envs import registry
 from headrace.envs.registry import Environment, environment
 from headrace.errors import BadSetting, UnknownName
 from headrace.run import make_run
-from headrace.sweep.settling import settled
+from headrace.sweep.resolve import resolved
 
 GAME = environment("minatar/breakout")
 QRC = VARIANTS["qrc"]
@@ -106,15 +106,15 @@ def words(**more: Any) -> dict[str, Any]:
 def test_a_fleet_takes_what_was_left_open_as_its_own() -> None:
     left_open = make_run("qrc", GAME, **words())
     assert (left_open.engine, left_open.form) == ("fast", "host")
-    (in_fleet,) = settled([left_open, left_open], "fleet", "nowhere")
+    (in_fleet,) = resolved([left_open, left_open], "fleet", "nowhere")
     assert in_fleet == make_run("qrc", GAME, **words(engine="reference"))
-    assert settled([left_open, left_open], "local", "nowhere") == [left_open]
+    assert resolved([left_open, left_open], "local", "nowhere") == [left_open]
 
 
 @pytest.mark.parametrize("given", [{"engine": "fast"}, {"form": "host"}])
 def test_what_was_asked_for_stays(given: dict[str, str]) -> None:
     run = make_run("qrc", GAME, **words(**given))
-    assert settled([run], "fleet", "nowhere") == [run]
+    assert resolved([run], "fleet", "nowhere") == [run]
 
 
 def test_every_engine_has_a_folder_of_its_own() -> None:

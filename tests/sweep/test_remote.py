@@ -11,7 +11,7 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.store import RunFolder
 from headrace.sweep.executor import LOCK, Began, Job, Moved, Options, order
-from headrace.sweep.far import Beacon, Report, Watch, require_package, tidy, train_far
+from headrace.sweep.remote import Beacon, Report, Watch, require_package, tidy, train_far
 from headrace.sweep.worker import train_one
 from headrace.training import stop_requests
 from tests.sweep.support import tiny
@@ -28,7 +28,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watch(out: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
-    monkeypatch.setattr("headrace.sweep.far.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("headrace.sweep.remote.LOOK_SECONDS", 0.0)
     return Watch(out)
 
 

@@ -25,6 +25,7 @@ from headrace.stream import begun, stepped
 
 STEP, DONE = b"s", b"."
 OTHER = b"o"  # what follows is pickled
+DIED = "a process that steps environments has died (killed, or out of memory?)"
 MadeOf = tuple[int, tuple[int, ...], str]
 
 
@@ -62,8 +63,10 @@ class Shared:
 class Pool:
     """Environments of one frame shape, each with its row. Close it, or its workers end with this process."""
 
-    def __init__(self, envs: Sequence[Environment], specs: Sequence[EnvSpec], workers: int | None = None) -> None:
-        spec, context = specs[0], multiprocessing.get_context("spawn")
+    def __init__(self, envs: Sequence[Environment], workers: int | None = None) -> None:
+        found = {env: env.host().spec for env in dict.fromkeys(envs)}
+        self.specs: list[EnvSpec] = [found[env] for env in envs]
+        spec, context = self.specs[0], multiprocessing.get_context("spawn")
         self.shared = Shared(len(envs), spec.frame_shape, spec.dtype)
         count = min(len(envs), workers or len(os.sched_getaffinity(0)))
         self._rows = [list(range(i, len(envs), count)) for i in range(count)]
@@ -86,16 +89,17 @@ class Pool:
     def step(self, actions: np.ndarray, step: np.ndarray) -> TimeStep:
         """What the actions led to; the arrays are overwritten by the next step."""
         self.shared.action[:], self.shared.step[:] = actions, step
-        for end in self._ends:
-            end.send_bytes(STEP)
+        self._send([(STEP,)] * len(self._ends))
         self._answers()
         return self.shared.timestep()
 
     def save(self) -> list[dict[str, Any] | None]:
         return self._by_row(self._ask([("save", [None] * len(rows)) for rows in self._rows]))
 
-    def restore(self, seeds: Sequence[int], saved: Sequence[dict[str, Any] | None]) -> None:
+    def restore(self, seeds: Sequence[int], saved: Sequence[dict[str, Any] | None]) -> np.ndarray:
+        """Makes the environments what they were; one without a saved state begins, with the observation returned."""
         self._ask([("restore", [(seeds[row], saved[row]) for row in rows]) for rows in self._rows])
+        return self.shared.obs
 
     def close(self) -> None:
         for end in self._ends:
@@ -110,17 +114,24 @@ class Pool:
         return [found[row] for row in range(len(found))]
 
     def _ask(self, requests: Sequence[Any]) -> list[Any]:
-        for end, request in zip(self._ends, requests, strict=True):
-            end.send_bytes(OTHER)
-            end.send(request)
+        self._send([(OTHER, request) for request in requests])
         return self._answers()
+
+    def _send(self, requests: Sequence[Any]) -> None:
+        try:
+            for end, (word, *request) in zip(self._ends, requests, strict=True):
+                end.send_bytes(word)
+                for one in request:
+                    end.send(one)
+        except OSError as error:
+            raise EnvironmentFault(DIED) from error
 
     def _answers(self) -> list[Any]:
         """Of all workers; the first error among them is raised once each has answered."""
         try:
             answers = [() if end.recv_bytes() == DONE else end.recv() for end in self._ends]
-        except EOFError as error:
-            raise EnvironmentFault("a process that steps environments has died") from error
+        except (EOFError, OSError) as error:
+            raise EnvironmentFault(DIED) from error
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -138,7 +149,7 @@ def work(
         try:
             word = end.recv_bytes()
             request = end.recv() if word == OTHER else None
-        except EOFError:
+        except (EOFError, OSError):  # nobody is there any more
             return
         try:
             answer = _served(shared, hosted, request)

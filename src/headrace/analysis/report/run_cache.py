@@ -9,8 +9,8 @@ from pathlib import Path
 from headrace import manifest, packs
 from headrace.analysis.records import Found, Problem, Record, find_runs, read_record
 from headrace.analysis.report.once import ReadOnce, read_once
-from headrace.claim import is_held
 from headrace.errors import HeadraceError
+from headrace.lock import is_held
 from headrace.store import METRICS, SPEED
 
 FILES = (manifest.FILE, METRICS, SPEED)

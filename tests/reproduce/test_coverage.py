@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.reproduce.holding import Missing, Place, adopt, holding
+from headrace.reproduce.coverage import Missing, Place, adopt, coverage
 from headrace.reproduce.plans import PaperTable
 from headrace.run import Run, make_run
-from headrace.sweep.settling import settled
+from headrace.sweep.resolve import resolved
 from headrace.sweep.status import standings
 from tests.analysis.synthetic import write_run
 
@@ -39,20 +39,20 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_runs_are_counted_once_whatever_engines_made_them(results: Path) -> None:
-    found = holding(results, "minatar", PLAN)
+    found = coverage(results, "minatar", PLAN)
     assert (found.wanted, found.done, len(found.missing)) == (8, 2, 6)
     assert found.finished == {(5_000_000, "qrc"): 2, (1_000_000, "dqn"): 3}
     assert found.others == 2
 
 
 def test_what_is_missing_is_named_with_its_state(results: Path) -> None:
-    missing = holding(results, "minatar", PLAN).missing
+    missing = coverage(results, "minatar", PLAN).missing
     assert missing[0] == Missing(Place("qrc", "minatar/freeway", 0, 5_000_000), "interrupted")
     assert missing[1] == Missing(Place("qrc", "minatar/freeway", 1, 5_000_000), "absent")
 
 
 def test_json_has_the_two_lengths_and_adds_up(results: Path) -> None:
-    said = holding(results, "minatar", PLAN).as_json()
+    said = coverage(results, "minatar", PLAN).as_json()
     assert (said["runs_1m"], said["runs_5m"]) == (3, 2)
     assert said["missing_count"] == len(said["missing"]) == said["wanted"] - said["done"]
     assert said["missing"][0] == {
@@ -61,7 +61,7 @@ def test_json_has_the_two_lengths_and_adds_up(results: Path) -> None:
 
 
 def test_text_is_a_table_of_the_nine_variants(results: Path) -> None:
-    lines = holding(results, "minatar", PLAN).text().splitlines()
+    lines = coverage(results, "minatar", PLAN).text().splitlines()
     assert lines[0].split() == ["finished", "runs", "1M", "5M"]
     rows = {words[0]: words[1:] for words in map(str.split, lines)}
     assert (rows["dqn"], rows["qrc"], rows["together"]) == (["3", "-"], ["-", "2"], ["3", "2"])
@@ -70,13 +70,13 @@ def test_text_is_a_table_of_the_nine_variants(results: Path) -> None:
 
 def test_results_that_are_not_there_are_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(HeadraceError, match=r"there is no folder .*nowhere.*--results"):
-        holding(tmp_path / "nowhere", "minatar", PLAN)
+        coverage(tmp_path / "nowhere", "minatar", PLAN)
 
 
 def test_finished_records_are_taken_for_done_and_no_others(results: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     assert adopt(results, PLAN, out) == (2, 0)
-    states = [s.state for s in standings(settled(PLAN, "local", out), out)]
+    states = [s.state for s in standings(resolved(PLAN, "local", out), out)]
     assert states == ["done", "done"] + ["left"] * 6
     assert adopt(results, PLAN, out) == (0, 0)
 
