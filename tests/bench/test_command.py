@@ -6,9 +6,14 @@ import argparse
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from headrace.bench.command import _settle, add_words
+from headrace.bench.contender import Block
+from headrace.bench.cost import Cost, Product
+from headrace.bench.peaks import Peaks
+from headrace.bench.single import _figures
 from headrace.cli import main
 
 KEYS = {
@@ -32,6 +37,26 @@ def test_the_fast_engine_on_minatar(tmp_path: Path, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "strq on minatar/breakout, 1 core of" in printed
     assert "share of the roofline" in printed
+
+
+class Timed:
+    """A contender whose answers take 1, 2 and 3 milliseconds, as often as is asked for."""
+
+    def latencies(self, steps: int) -> np.ndarray:
+        return np.resize([0.001, 0.002, 0.003], steps)
+
+    def report(self) -> dict[str, float]:
+        return {}
+
+
+def test_figures_of_an_engine_by_hand() -> None:
+    """100 steps/s of 2 MFLOP and 8 kB, on a core that the process has half of, where one takes 5 ms at best."""
+    cost, peaks = Cost((Product(100, 100, 100),), state_floats=1000), Peaks(0.4, 1e9, 0.0)
+    found = _figures(Timed(), {"update": [Block(100.0, 200.0)] * 3}, cost, peaks, seconds=1.0)
+    assert (found["p50_ms"], found["p99_ms"]) == pytest.approx((2.0, 3.0))
+    assert (found["update_steps_per_s"], found["cpu_update_steps_per_s"], found["share_of_core"]) == (100, 200, 0.5)
+    assert (found["gflops"], found["gbytes_per_s"]) == pytest.approx((0.2, 8e-4))
+    assert (found["roofline_fraction"], found["cpu_roofline_fraction"]) == pytest.approx((0.5, 1.0))
 
 
 @pytest.mark.long

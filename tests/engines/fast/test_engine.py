@@ -68,6 +68,18 @@ def test_a_stream_that_is_saved_and_restored_goes_on_to_the_bit(name):
     assert same(run(whole, answers), run(saved, answers[31:]))
 
 
+def test_a_state_is_put_in_place_of_one_that_was_never_saved():
+    """Of which traces were to be cut at the next step, and the window had been turned."""
+    first, answers = experience(SMALL[VECTOR], 40)
+    whole, other = engine_of("strq+spr"), engine_of("strq+spr")
+    for engine in (whole, other):
+        engine.begin(first)
+    for timestep in answers[:17]:  # the last of which ends an episode
+        other.learn(timestep)
+    other.restore(run(whole, answers[:25]))
+    assert same(run(whole, answers[25:]), run(other, answers[25:]))
+
+
 @pytest.mark.parametrize("name", ["strq", "qrc+spr+orth", "strq+spr+orth2", "dqn+replay5", "released"])
 @pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
 def test_two_threads_give_the_result_of_one_to_the_bit(name, network):
