@@ -211,7 +211,7 @@ def test_traces_history_and_window_are_restored_to_the_bit() -> None:
     restored.restore(saved.save())
     through.run(137)
     restored.run(137)
-    for ours, theirs in zip(restored.save(), through.save(), strict=True):
+    for ours, theirs in zip(_saved(restored), _saved(through), strict=True):
         assert ours.keys() == theirs.keys()
         for name, array in theirs.items():
             np.testing.assert_array_equal(ours[name], array, err_msg=name)

@@ -39,8 +39,8 @@ class Fleets(Workers):
 def _require_reference(run: Run) -> None:
     if run.engine != "reference":
         raise BadSetting(
-            f"--on fleet has the reference engine, {run.name} has engine {run.engine}: leave out --engine and --form, or "
-            "choose --on local"
+            f"--on fleet has the reference engine, {run.name} has engine {run.engine}: leave out --engine and --form, "
+            "or choose --on local"
         )
 
 

@@ -167,15 +167,15 @@ def test_the_target_of_the_values_follows_the_parameters_of_after_the_step():
 
 @pytest.mark.parametrize("name", ["dqn", "strq", "qrc"])
 def test_a_weightless_auxiliary_changes_nothing(name):
-    """To the bit, over thirty steps with ends of all kinds."""
+    """Over thirty steps with ends of all kinds, but for what two programs round otherwise."""
     base = small(agent_named(name))
     weightless = replace(base, aux=replace(SPR, weight=0.0), merge=Sum())
     beside = start(weightless)
     alone = start(base, params={n: beside.params[n] for n in start(base).params})
     after_alone, after_beside = run(base, alone, EXPERIENCE), run(weightless, beside, EXPERIENCE)
     for n in after_alone.params:
-        assert np.array_equal(flat(after_alone.params[n]), flat(after_beside.params[n])), n
-    assert np.array_equal(flat(after_alone.td), flat(after_beside.td))
+        np.testing.assert_allclose(flat(after_beside.params[n]), flat(after_alone.params[n]), 1e-4, 1e-5, err_msg=n)
+    np.testing.assert_allclose(flat(after_beside.td), flat(after_alone.td), 1e-4, 1e-5)
     assert not np.array_equal(flat(after_alone.params), flat(alone.params))
 
 

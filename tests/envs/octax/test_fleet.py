@@ -24,12 +24,12 @@ def test_a_fleet_saved_in_mid_episode_goes_on_the_same(programs: Path) -> None:
     """Two streams whose episodes end at different steps, before the save and after it."""
     whole, resumed = (Fleet([AGENT] * 2, [environment("octax/deep").compiled()] * 2, [0, 1], 200) for _ in range(2))
     whole.begin()
-    before, saved = whole.run(70).episodes(), [dumps(arrays, {}) for arrays in whole.save()]
-    resumed.restore([loads(data)[0] for data in saved])
+    before, saved = whole.run(70).episodes(), [dumps(*one) for one in whole.save()]
+    resumed.restore([loads(data) for data in saved])
     assert resumed.step == 70
     after = whole.run(STEPS).episodes()
     assert resumed.run(STEPS).episodes() == after
-    for ours, theirs in zip(resumed.save(), whole.save(), strict=True):
+    for (ours, _), (theirs, _) in zip(resumed.save(), whole.save(), strict=True):
         assert_same_arrays(ours, theirs)
     for earlier, later in zip(before, after, strict=True):
         assert earlier[-1].step < 70 < later[0].step
