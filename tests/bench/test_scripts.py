@@ -21,6 +21,7 @@ def table(script: str, *words: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if line.startswith("|")]
 
 
+@pytest.mark.long
 def test_both_engines_in_one_table(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     words = ("--suites", "minatar", "--variants", "strq", "--seconds", "0.05", "--out", str(file))

@@ -99,7 +99,8 @@ def test_every_block_that_a_page_asks_for_is_known(results: ModuleType) -> None:
 
 def test_a_page_follows_its_records(results: ModuleType, tmp_path: Path) -> None:
     """Without one run, the block is another."""
-    runs = dict(packs.load(ROOT / "results/minatar_1m" / packs.FILE))
+    whole = packs.load(ROOT / "results/minatar_1m" / packs.FILE)
+    runs = {name: files for name, files in whole.items() if name.startswith("qrc_") and "Clip" not in str(files)}
     pack = tmp_path / "results/minatar_1m" / packs.FILE
     pack.parent.mkdir(parents=True)
     pack.write_bytes(packs.encode(runs))
