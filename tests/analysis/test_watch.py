@@ -290,6 +290,18 @@ def test_bad_words_get_a_sentence(runs, words, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_an_error_is_told_unless_the_connection_is_closed(capsys):
+    server, (ours, theirs) = object.__new__(Server), socket.socketpair()
+    with ours, theirs:
+        for _ in range(2):
+            try:
+                raise OSError("told while the connection is open")
+            except OSError:
+                server.handle_error(ours, (HOST, 1))
+            ours.close()
+    assert capsys.readouterr().err.count("OSError: told while the connection is open") == 1
+
+
 def test_ctrl_c_ends_it_cleanly(runs):
     words = [sys.executable, "-m", "headrace", "watch", str(runs), "--port", "0", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -51,8 +51,10 @@ class Server(ThreadingHTTPServer):
             raise
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader who goes away in the middle of an answer is no error."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+        """A reader who goes away in the middle of an answer is no error, nor is one whose connection the server closed
+        itself, as Ctrl-C makes it do beside a thread that has just begun to answer."""
+        closed = request.fileno() < 0
+        if not closed and not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
