@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headrace.bench.fleet import measure_fleet
 from headrace.bench.text import fleet_text
-from headrace.programs import reuse_compiled_programs
+from headrace.engines.jax.programs import reuse_compiled_programs
 
 HEAD = (
     "| agent | streams | microseconds a step | stream-steps/s | kernels | GB/s of state | of the copy's | compile s |"

@@ -25,10 +25,10 @@ import jax
 
 from headrace.agents import agent_named
 from headrace.bench.suites import Place, place_of
+from headrace.definition import networks
+from headrace.engines.base import HostStream
 from headrace.engines.fast.engine import FastEngine
-from headrace.engines.reference import networks
-from headrace.engines.reference.engine import ReferenceEngine
-from headrace.stream import HostStream
+from headrace.engines.jax.engine import ReferenceEngine
 
 TURNS, STEPS = 5, 1_000_000
 

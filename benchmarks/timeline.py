@@ -26,7 +26,7 @@ import jax
 
 from headrace.agents import agent_named
 from headrace.bench.fleet import _shared_out
-from headrace.engines.reference.fleet import _CARD, Fleet
+from headrace.engines.jax.fleet import _CARD, Fleet
 from headrace.envs.registry import environment, names
 
 STEPS, BLOCKS = 100, 3  # of a block; blocks that are watched

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from headrace import RunFolder
-from headrace.curve import learning_curve
-from headrace.run import Run, make_run
+from headrace.training.curve import learning_curve
+from headrace.training.run import Run, make_run
 
 AGENTS = ("qrc+spr+orth", "qrc")
 ENVIRONMENT = "minatar/breakout"

@@ -23,9 +23,9 @@ import jax
 import numpy as np
 
 from headrace.agents import VARIANTS, Agent, agent_named, guards, tweak
+from headrace.definition.networks import Layout, init_params, layout_of, q_values
 from headrace.engines.fast.engine import FastEngine
-from headrace.engines.reference.arrays import from_named_arrays
-from headrace.engines.reference.networks import Layout, init_params, layout_of, q_values
+from headrace.engines.jax.arrays import from_named_arrays
 from headrace.envs.base import HostEnv
 from headrace.envs.registry import environment
 

@@ -6,8 +6,8 @@
 The paper's own (horizon, weight, tau and augmentation, replay, CURL) are of 40M Atari frames.
 """
 
-from headrace.run import Run
 from headrace.sweep import grid
+from headrace.training.run import Run
 
 
 def runs(variants: str, *settings: str) -> list[Run]:

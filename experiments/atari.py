@@ -6,7 +6,7 @@ headrace reproduce atari --on slurm                              both, and the r
 """
 
 from headrace.reproduce.plans import ATARI_40M, ATARI_100M
-from headrace.run import Run
+from headrace.training.run import Run
 
 
 def frames_40m() -> list[Run]:

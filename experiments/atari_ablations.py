@@ -7,8 +7,8 @@ Each function holds the paper's own setting too, which is the same run as in `at
 """
 
 from headrace.envs.atari import PAPER_GAMES
-from headrace.run import Run
 from headrace.sweep import grid
+from headrace.training.run import Run
 
 
 def runs(variants: str, *settings: str) -> list[Run]:

@@ -19,10 +19,10 @@ import jax
 import numpy as np
 
 from headrace.agents import VARIANTS
-from headrace.engines.reference.compiled import BUFFER, CompiledStream
-from headrace.engines.reference.fleet import Fleet
-from headrace.run import Run
+from headrace.engines.jax.compiled import BUFFER, CompiledStream
+from headrace.engines.jax.fleet import Fleet
 from headrace.sweep import grid
+from headrace.training.run import Run
 
 THREE = ("breakout", "freeway", "space_invaders")
 FIVE = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")

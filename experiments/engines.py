@@ -9,8 +9,8 @@ The fast engine plays the original game, the reference engine the one written in
 
 from __future__ import annotations
 
-from headrace.run import Run
 from headrace.sweep import grid
+from headrace.training.run import Run
 
 ENGINES, STEPS = ("fast", "reference"), 300_000
 

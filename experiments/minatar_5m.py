@@ -5,7 +5,7 @@ headrace reproduce minatar --on fleet                  the same, and the report 
 """
 
 from headrace.reproduce.plans import MINATAR
-from headrace.run import Run
+from headrace.training.run import Run
 
 
 def plan() -> list[Run]:

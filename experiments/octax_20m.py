@@ -5,7 +5,7 @@ headrace reproduce octax                  the same, and the report on it
 """
 
 from headrace.reproduce.plans import OCTAX
-from headrace.run import Run
+from headrace.training.run import Run
 
 
 def plan() -> list[Run]:

@@ -3,8 +3,9 @@
 python experiments/pack.py RUNS FOLDER           packs the runs below RUNS into FOLDER/records.jsonl.xz
 python experiments/pack.py --unpack RUN FOLDER   writes a packed run as a folder below FOLDER
 
-The form is that of `headrace.packs`; packs below RUNS are merged in. Returns are kept at every log point, which scores
-need; what else was logged, at the rows that a curve is drawn from. Encoders are kept of runs with names like ENCODERS.
+The form is that of `headrace.runs.packs`; packs below RUNS are merged in. Returns are kept at every log
+point, which scores need; what else was logged, at the rows that a curve is drawn from. Encoders are kept of runs with
+names like ENCODERS.
 
 A run replaces a packed one of the same agent, environment, rules, seed and steps, whatever computed the two. Where the
 pack or RUNS has such a run by two engines, they are there to be compared, and a run replaces only one of its own
@@ -22,15 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace import manifest, packs, snapshots
 from headrace.analysis.latents import NUMBERS
 from headrace.analysis.records import CURVE_POINTS, Record, find_runs, read_record
 from headrace.analysis.rows import picked
-from headrace.errors import HeadraceError
-from headrace.files import storage_errors, write_atomically
-from headrace.store import METRICS
-from headrace.tables import Columns, read_table
-from headrace.wording import counted
+from headrace.errors import HeadraceError, counted
+from headrace.runs import manifest, packs, snapshots
+from headrace.runs.files import storage_errors, write_atomically
+from headrace.runs.folder import METRICS
+from headrace.runs.tables import Columns, read_table
 
 ENCODERS = "*_minatar-breakout_seed0_*"
 WHOLE = ("step", "return")  # columns that are kept at every row

@@ -8,7 +8,7 @@ questions and answers are, and how they are judged: `headrace.reproduce.readings
 """
 
 from headrace.reproduce.readings import QUESTIONS, question
-from headrace.run import Run
+from headrace.training.run import Run
 
 
 def history() -> list[Run]:

@@ -22,8 +22,8 @@ from headrace.analysis.scores import Group, agent_order
 from headrace.analysis.stats import Interval, interval, mean, task_means
 from headrace.analysis.table import NOTHING, Cell, Table, between, number
 from headrace.envs.registry import matching
-from headrace.progress import short_steps
 from headrace.reproduce.readings import question, word
+from headrace.training.progress import short_steps
 
 PAPER_STEPS = 5_000_000
 SHARES = ("td_update_norm", "aux_update_norm")

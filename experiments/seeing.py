@@ -4,8 +4,8 @@ headrace sweep experiments/seeing.py::atari               three games, 500,000 s
 headrace sweep experiments/seeing.py::octax --on fleet    three games, two seeds, 1M steps (4M frames)
 """
 
-from headrace.run import Run
 from headrace.sweep import grid
+from headrace.training.run import Run
 
 AGENTS = "strq,qrc,qrc+spr+orth,dqn"
 

@@ -4,8 +4,8 @@ headrace sweep experiments/strength.py --on fleet                      135 runs,
 headrace sweep experiments/strength.py::qrc_spr_weight --on fleet      one of them
 """
 
-from headrace.run import Run
 from headrace.sweep import grid
+from headrace.training.run import Run
 
 
 def runs(variant: str, setting: str) -> list[Run]:

@@ -14,7 +14,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from headrace.engines.fast import compiling
-from headrace.training import Trained
+from headrace.training.single import Trained
 from tests.small_runs import WAYS, Command, small_train
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

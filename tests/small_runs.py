@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.checkpoints import NAME
-from headrace.progress import Silent
-from headrace.store import RunFolder
-from headrace.training import Trained, train
+from headrace.runs.checkpoints import NAME
+from headrace.runs.folder import RunFolder
+from headrace.training.progress import Silent
+from headrace.training.single import Trained, train
 from tests.sweep.support import holding
 
 VARIANT, GAME, STEPS = "qrc+spr+orth", "minatar/breakout", 3000

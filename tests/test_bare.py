@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from tests.small_runs import only_run, small_words
 
 BARE = """
@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Refuse())
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, package=None: None if name in HIDDEN else found(name, package)
-from headrace.cli import main
+from headrace.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from tests.small_runs import only_run
 
 # Found by every Python process before anything else runs in it.
@@ -28,7 +28,7 @@ from headrace.envs import registry
 
 form = registry.Form(lambda member, rules: HostPlayback(SPECS[member]))
 registry.FAMILIES["playback"] = registry.Family(("atari",), registry.MinAtarRules(), {"host": form}, "played back")
-from headrace.cli import main
+from headrace.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

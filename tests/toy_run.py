@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from headrace import checkpoints
-from headrace.store import RunFolder, RunWriter
+from headrace.runs import checkpoints
+from headrace.runs.folder import RunFolder, RunWriter
 
 IDENTITY = {"agent": {"td": {"kind": "Qrc", "lr": 1e-4}}, "environment": "minatar/breakout", "seed": 0, "steps": 9000}
 STRIDE = 1000  # steps between two checkpoints of the toy run

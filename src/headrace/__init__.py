@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 # Names are looked up when first used: `import headrace` alone loads no framework.
 _HOME = {
-    "train": "headrace.training",
-    "evaluate": "headrace.evaluation",
-    "play": "headrace.evaluation",
+    "train": "headrace.training.single",
+    "evaluate": "headrace.training.evaluation",
+    "play": "headrace.training.evaluation",
     "make_env": "headrace.envs.registry",
     "agent": "headrace.agents",
     "tweak": "headrace.part",
     "Agent": "headrace.agents",
-    "Engine": "headrace.engines.reference.engine",
-    "RunFolder": "headrace.store",
+    "Engine": "headrace.engines.jax.engine",
+    "RunFolder": "headrace.runs.folder",
     "HeadraceError": "headrace.errors",
 }
 _ALIAS = {"make_env": "make", "agent": "agent_named", "Engine": "ReferenceEngine"}

@@ -2,7 +2,7 @@
 
 import sys
 
-from headrace.interrupts import CtrlC, stopped
+from headrace.cli.interrupts import CtrlC, stopped
 
 
 def main() -> int:
@@ -17,7 +17,7 @@ def main() -> int:
 
 
 def _command() -> int:
-    from headrace import cli  # takes a while, in which Ctrl-C is heard already
+    from headrace.cli import main as cli  # takes a while, in which Ctrl-C is heard already
 
     try:
         return cli.main()

@@ -97,3 +97,8 @@ def raised(error: BaseException, when: str = "") -> str:
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     words = f": {error}" if str(error) else ""
     return f"{type(error).__name__}{when}{where}{words}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 seed`, `1,000 seeds`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -10,8 +10,8 @@ import numpy as np
 
 from headrace.agents import VARIANTS, NoAuxiliary, StreamQ, name_of
 from headrace.envs.minatar import GAMES
-from headrace.manifest import encode, new_manifest
-from headrace.run import Run, make_run
+from headrace.runs.manifest import encode, new_manifest
+from headrace.training.run import Run, make_run
 
 MINATAR = tuple(f"minatar/{game}" for game in GAMES)
 MACHINE = {"cpu": "a made-up CPU", "cores": 4, "device": "cpu: cpu", "jax": "0.0", "python": "3.11"}

@@ -14,7 +14,7 @@ from headrace.analysis.records import find_runs
 from headrace.analysis.scores import groups
 from headrace.analysis.stats import Interval
 from headrace.analysis.verdicts import FAILS, HOLDS, LEVEL, UNKNOWN, Bounded, difference, is_above, is_between
-from headrace.run import make_run
+from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, write_run
 
 SCORES = [claim.text for claim in CLAIMS[:7]]

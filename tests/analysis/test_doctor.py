@@ -9,7 +9,7 @@ import pytest
 
 from headrace.analysis import doctor
 from headrace.analysis.records import find_runs
-from headrace.cli import main
+from headrace.cli.main import main
 
 RESULTS = Path(__file__).parents[2] / "results"
 

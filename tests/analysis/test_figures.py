@@ -17,7 +17,7 @@ from headrace.analysis.records import find_runs
 from headrace.analysis.representation import Silence
 from headrace.analysis.scores import groups
 from headrace.analysis.style import LOOKS, looks_of
-from headrace.run import make_run
+from headrace.training.run import make_run
 from tests.analysis.synthetic import store, write_run
 
 

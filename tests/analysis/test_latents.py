@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace import packs, safetensors_io
-from headrace.analysis.command import perplexities_of
 from headrace.analysis.latents import NUMBERS, POINTS, analyse, read_latents, read_points, saved_encoders
 from headrace.analysis.ranks import analysed, probe_table, rank_matrix, rank_table
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import groups
 from headrace.analysis.trajectory import trajectory
-from headrace.cli import main
-from headrace.engines.reference.frozen import FrozenPolicy
+from headrace.cli.latents import perplexities_of
+from headrace.cli.main import main
+from headrace.engines.jax.frozen import FrozenPolicy
 from headrace.envs.registry import environment
 from headrace.errors import BadSetting, HeadraceError
-from headrace.run import run_of
-from headrace.snapshots import steps_of
-from headrace.store import RunFolder
+from headrace.runs import packs, safetensors_io
+from headrace.runs.folder import RunFolder
+from headrace.runs.snapshots import steps_of
+from headrace.training.run import run_of
 
 RECORDED = Path(__file__).parents[2] / "results" / "minatar_1m"
 LENGTH = 600  # more than four stretches: one is held out

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace import packs
 from headrace.analysis.records import REPORT_MARK, duplicates, find_runs, read_record
 from headrace.analysis.rows import last_rows, sampled_rows
 from headrace.errors import HeadraceError
-from headrace.run import make_run
-from headrace.store import RunFolder
-from headrace.tables import read_table
+from headrace.runs import packs
+from headrace.runs.folder import RunFolder
+from headrace.runs.tables import read_table
+from headrace.training.run import make_run
 from tests.analysis.synthetic import store, write_run
 
 RECORDED = Path(__file__).parents[2] / "results" / "minatar_1m"

@@ -19,7 +19,7 @@ from headrace.analysis.representation import (
     tsne,
 )
 from headrace.analysis.trajectory import _hosted, stack, trajectory
-from headrace.engines.reference.frozen import FrozenPolicy
+from headrace.engines.jax.frozen import FrozenPolicy
 from headrace.envs.base import EnvSpec
 from headrace.envs.registry import environment
 from headrace.errors import HeadraceError

@@ -9,7 +9,7 @@ from headrace.analysis.curves import env_curves, grid, mean_curve, suite_curves
 from headrace.analysis.paper import UNITS
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import Gap, agent_order, groups, tidy
-from headrace.run import make_run
+from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, store, write_run
 
 

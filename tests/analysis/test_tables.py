@@ -19,7 +19,7 @@ from headrace.analysis.records import find_runs
 from headrace.analysis.score_tables import compared, coverage_table, formula_table, interval_table, scores_table
 from headrace.analysis.scores import groups
 from headrace.analysis.table import Cell, Table, between, latex_text, number, signed, spread
-from headrace.run import make_run
+from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, store, write_run
 
 STEPS = 5e6

@@ -19,9 +19,9 @@ import pytest
 from headrace.analysis.report.parts import Memory
 from headrace.analysis.report.run_cache import Shelf
 from headrace.analysis.report.server import HOST, Server
-from headrace.cli import main
+from headrace.cli.main import main
 from headrace.errors import HeadraceError
-from headrace.run import make_run
+from headrace.training.run import make_run
 from tests.analysis.report.opened import opened
 from tests.analysis.synthetic import store, write_run
 

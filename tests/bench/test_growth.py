@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.bench.growth import held_while_training, left_over
-from headrace.run import make_run
+from headrace.training.run import make_run
 
 
 @pytest.mark.parametrize("variant", ["strq", "qrc+spr+orth"])

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.agents import VARIANTS
 from headrace.bench.playback import EPISODE, SPECS, CompiledPlayback, HostPlayback
-from headrace.engines.reference.engine import ReferenceEngine
+from headrace.engines.jax.engine import ReferenceEngine
 
 
 @pytest.mark.parametrize("suite", SPECS)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from headrace.agents import KNOWN, agent_named, from_json, to_json
-from headrace.engines.reference.agent import learn
-from headrace.engines.reference.arrays import from_named_arrays, named_arrays
-from tests.engines.reference.support import (
+from headrace.definition.step import learn
+from headrace.engines.jax.arrays import from_named_arrays, named_arrays
+from tests.definition.support import (
     SHAPES,
     TRACED,
     VECTOR,

@@ -104,7 +104,7 @@ def test_rules_filters_and_merges_call_no_network():
 
 
 def test_only_the_entry_point_imports_the_command_line():
-    assert [n for n in FILES if "headrace.cli" in imports(n)] == ["headrace.__main__"]
+    assert [n for n in FILES if "headrace.cli.main" in imports(n)] == ["headrace.__main__"]
 
 
 def test_no_file_imports_itself_through_others():

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from headrace.agents import VARIANTS, Agent, agent_named, tweak
+from headrace.definition.networks import init_params, layout_of, q_values
 from headrace.engines.fast.engine import FastEngine
-from headrace.engines.reference.arrays import from_named_arrays
-from headrace.engines.reference.networks import init_params, layout_of, q_values
-from headrace.engines.reference.stream import begin, trouble_in
+from headrace.engines.jax.arrays import from_named_arrays
+from headrace.engines.jax.stream import begin, trouble_in
 from headrace.envs.base import EnvSpec
-from headrace.health import Watch
 from headrace.normalize import Moments, standardised
-from headrace.training import LOG_EVERY
+from headrace.training.health import Watch
+from headrace.training.single import LOG_EVERY
 from tests.conformance.signs import BEST, BLIND, Signs, screens, vectors
 from tests.engines.fast.support import Reference
 

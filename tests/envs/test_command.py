@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import main
+from headrace.cli.main import main
 from headrace.envs.gym import IMPORTS
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from tests.envs.gym import toys
 from tests.small_runs import Command, only_run
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from headrace.agents import Agent, agent_named, tweak
-from headrace.engines.reference.agent import AgentState, act, draw_step, init_agent, learn
-from headrace.engines.reference.networks import layout_of, q_values
-from headrace.engines.reference.transition import Transition
+from headrace.definition.networks import layout_of, q_values
+from headrace.definition.step import AgentState, act, draw_step, init_agent, learn
+from headrace.definition.transition import Transition
 from headrace.envs.probe import CORRIDOR, ON, PUZZLES, TERMINATED, TRUNCATED, Probe, Puzzle
 
 GAMMA = 0.9

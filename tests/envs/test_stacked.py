@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.agents import agent_named, tweak
-from headrace.engines.reference.engine import ReferenceEngine
-from headrace.engines.reference.frozen import FrozenPolicy
+from headrace.engines.jax.engine import ReferenceEngine
+from headrace.engines.jax.frozen import FrozenPolicy
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.envs.stacked import Stacked, whole_observations
 

@@ -10,9 +10,9 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.reproduce.coverage import Missing, Place, adopt, coverage
 from headrace.reproduce.plans import PaperTable
-from headrace.run import Run, make_run
 from headrace.sweep.resolve import resolved
 from headrace.sweep.status import standings
+from headrace.training.run import Run, make_run
 from tests.analysis.synthetic import write_run
 
 PLAN = PaperTable("two agents", ("qrc", "strq"), "minatar/breakout,minatar/freeway", 5_000_000, "0:2").runs()

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace import packs
 from headrace.analysis.latents import NUMBERS, read_latents
 from headrace.reproduce.latents import analyse_all
-from headrace.run import make_run
+from headrace.runs import packs
+from headrace.training.run import make_run
 from tests.analysis.synthetic import write_run
 
 PACK = Path(__file__).parents[2] / "results/minatar_1m" / packs.FILE

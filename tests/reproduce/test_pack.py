@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace import packs
 from headrace.analysis.latents import read_latents
 from headrace.analysis.records import find_runs, read_record
-from headrace.cli import main
+from headrace.cli.main import main
 from headrace.reproduce.coverage import adopt
 from headrace.reproduce.plans import MINATAR
-from headrace.run import make_run
-from headrace.store import RunFolder
+from headrace.runs import packs
+from headrace.runs.folder import RunFolder
+from headrace.training.run import make_run
 from tests.analysis.synthetic import write_run
 
 ROOT = Path(__file__).parents[2]

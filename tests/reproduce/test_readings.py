@@ -15,7 +15,7 @@ from headrace.analysis.scores import Group, groups
 from headrace.analysis.stats import Interval
 from headrace.errors import UnknownName
 from headrace.reproduce.readings import QUESTIONS, Judged, judged, question, readings_table, word
-from headrace.run import make_run
+from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, write_run
 
 

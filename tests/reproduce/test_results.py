@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headrace import packs
+from headrace.runs import packs
 from headrace.sweep.plan import grid
 
 ROOT = Path(__file__).parents[2]

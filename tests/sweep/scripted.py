@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from headrace.errors import RunConflict
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import Began, Ended, Event, Job, Moved, Options, Said
+from headrace.training.run import Run
 
 
 class Scripted:

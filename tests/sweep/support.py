@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import LOCK
 from headrace.sweep.plan import grid
+from headrace.training.run import Run
 
 TINY = "network=Conv((4,),((3,3),),((2,2),),16)"
 PATIENCE = 240.0  # seconds; a busy machine may be slow

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.run import make_run
-from headrace.store import Score
+from headrace.runs.folder import Score
 from headrace.sweep.display import Lines, Live, lines, summary, table
 from headrace.sweep.status import Standing
+from headrace.training.run import make_run
 
 
 def stands(state: str, step: int = 0, rate: float = float("nan"), **more: object) -> Standing:

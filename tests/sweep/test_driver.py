@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from headrace.errors import BadSetting, HeadraceError, RunConflict, UnknownName
-from headrace.lock import claim
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
+from headrace.runs.lock import claim
 from headrace.sweep import driver
 from headrace.sweep.display import Quiet
 from headrace.sweep.driver import Swept, sweep
 from headrace.sweep.executor import EXECUTORS, LOCK
 from headrace.sweep.plan import grid
 from headrace.sweep.status import Standing
+from headrace.training.run import Run
 from tests.sweep.scripted import Scripted
 
 PLAN = grid("qrc", "minatar/breakout", seeds="0:4", steps=100)

@@ -13,16 +13,16 @@ import jax
 import numpy as np
 import pytest
 
-from headrace.engines.reference.compiled import CompiledStream
-from headrace.engines.reference.fleet import _CARD, Fleet
+from headrace.engines.jax.compiled import CompiledStream
+from headrace.engines.jax.fleet import _CARD, Fleet
 from headrace.errors import BadSetting
-from headrace.fleet import FleetResult, train_fleet
-from headrace.progress import Silent
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from headrace.sweep.plan import grid
 from headrace.sweep.status import standing
-from headrace.training import Pace, train_run
+from headrace.training.fleet import FleetResult, train_fleet
+from headrace.training.progress import Silent
+from headrace.training.run import Run
+from headrace.training.single import Pace, train_run
 from tests.small_runs import Command, StopAt
 from tests.sweep.support import (
     alive,

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.engines.reference.host_fleet import HostFleet
-from headrace.fleet import train_fleet
-from headrace.pool import Pool
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.engines.jax.host_fleet import HostFleet
+from headrace.runs.folder import RunFolder
 from headrace.sweep import grid
 from headrace.sweep.resolve import resolved
+from headrace.training.fleet import train_fleet
+from headrace.training.pool import Pool
+from headrace.training.run import Run
 
 pytest.importorskip("gymnasium")
 

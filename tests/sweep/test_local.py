@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from headrace.sweep import local
 from tests.small_runs import Command
 from tests.sweep.support import (

@@ -11,11 +11,11 @@ from headrace.agents import VARIANTS, agent_named, tweak
 from headrace.envs.minatar import GAMES
 from headrace.envs.registry import environment
 from headrace.errors import BadSetting, HeadraceError, UnknownName
-from headrace.run import Run
 from headrace.sweep.executor import Options
 from headrace.sweep.fleets import Fleets
 from headrace.sweep.plan import grid, left_out, read_plan, seed_list
 from headrace.sweep.resolve import resolved
+from headrace.training.run import Run
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 

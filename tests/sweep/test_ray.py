@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import main
+from headrace.cli.main import main
 from headrace.errors import HeadraceError
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from headrace.sweep import ray_bridge, ray_executor
 from headrace.sweep.executor import Options
 from tests.small_runs import Command

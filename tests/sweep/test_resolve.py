@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from headrace.sweep.plan import grid
 from headrace.sweep.resolve import BEGUN_ANEW, CONTINUED, resolved
+from headrace.training.run import Run
 
 PLAN = grid("strq", "minatar/breakout", seeds=[0], steps=1000)
 FAST = replace(PLAN[0], engine="fast", form="host", notice="")

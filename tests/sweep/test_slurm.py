@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from headrace.cli import main
+from headrace.cli.main import main
 from headrace.errors import BadSetting
-from headrace.lock import is_held
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
+from headrace.runs.lock import is_held
 from headrace.sweep import slurm
 from headrace.sweep.driver import Swept, sweep
 from headrace.sweep.executor import EXECUTORS, Options, Said, SlurmOptions

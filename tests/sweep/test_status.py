@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.run import Run, make_run
-from headrace.store import RunFolder, RunWriter
+from headrace.runs.folder import RunFolder, RunWriter
 from headrace.sweep.status import counts, seconds_left, standing, standings, steps_per_second
+from headrace.training.run import Run, make_run
 
 RUN = make_run("qrc", "minatar/breakout", steps=10_000)
 

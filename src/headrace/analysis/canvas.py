@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from headrace.analysis.style import EDGE, FAINT, INK, Look, Looks
-from headrace.curve import step_label
 from headrace.errors import HeadraceError
-from headrace.files import storage_errors, write_atomically
+from headrace.runs.files import storage_errors, write_atomically
+from headrace.training.curve import step_label
 
 FORMATS = ("png", "pdf")
 DPI = 130

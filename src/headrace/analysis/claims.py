@@ -33,7 +33,7 @@ from headrace.analysis.verdicts import (
     is_between,
     level,
 )
-from headrace.wording import counted
+from headrace.errors import counted
 
 __all__ = [
     "CLAIMS", "COSINE", "FAILS", "HOLDS", "MIN_SEEDS", "UNKNOWN", "Claim", "Evidence", "Judgement", "claims_table",

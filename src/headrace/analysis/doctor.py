@@ -14,11 +14,10 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.analysis.records import Problem, Record, find_runs
-from headrace.errors import HeadraceError
-from headrace.health import SYMPTOMS, Finding, Row, Watch, mean_cosine, rows_of
+from headrace.errors import HeadraceError, counted
 from headrace.part import from_json
-from headrace.store import RunFolder
-from headrace.wording import counted
+from headrace.runs.folder import RunFolder
+from headrace.training.health import SYMPTOMS, Finding, Row, Watch, mean_cosine, rows_of
 
 ABOUT = "what is known of a run's health, over time"
 ILL = 3  # exit status where there is a finding

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from headrace import packs, safetensors_io, snapshots
 from headrace.analysis.encoder import Encoder, headed, layers_of
 from headrace.analysis.representation import Probe, Silence, centred, effective_rank, probes, silence, tsne
 from headrace.analysis.trajectory import LENGTH, SEED, Trajectory, trajectory
 from headrace.errors import CheckpointDamaged, HeadraceError
-from headrace.files import write_atomically
-from headrace.run import Run, run_of
-from headrace.snapshots import Snapshot, module_norms
-from headrace.store import RunFolder
+from headrace.runs import packs, safetensors_io, snapshots
+from headrace.runs.files import write_atomically
+from headrace.runs.folder import RunFolder
+from headrace.runs.snapshots import Snapshot, module_norms
+from headrace.training.run import Run, run_of
 
 FORMAT = 1
 NUMBERS, POINTS = "latents.json", "latents.safetensors"

@@ -1,6 +1,6 @@
 """Runs as an analysis sees them: found below a folder, described by their manifest, tables read only when asked for.
 
-Runs in folders of their own and packed ones (`headrace.packs`) are read alike. What cannot be read is named in
+Runs in folders of their own and packed ones (`headrace.runs.packs`) are read alike. What cannot be read is named in
 `Found.problems` and never raises.
 """
 
@@ -15,16 +15,15 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace import manifest, packs
 from headrace.agents import name_of
 from headrace.analysis.rows import last_rows, sampled_rows
 from headrace.envs.registry import Environment, environment
-from headrace.errors import HeadraceError
-from headrace.lock import is_held
+from headrace.errors import HeadraceError, counted
 from headrace.part import from_json
-from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
-from headrace.tables import Columns, content
-from headrace.wording import counted
+from headrace.runs import manifest, packs
+from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
+from headrace.runs.lock import is_held
+from headrace.runs.tables import Columns, content
 
 STATES = ("finished", "running", "interrupted", "diverged", "failed")
 PARTS = {METRICS, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.errors import HeadraceError
-from headrace.tables import Columns, content
+from headrace.runs.tables import Columns, content
 
 TAIL = 1 << 14  # bytes first looked at for the last rows
 NEWLINE = 10

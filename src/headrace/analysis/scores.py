@@ -17,8 +17,8 @@ import numpy as np
 from headrace.agents import KNOWN, UNGUARDED, guards
 from headrace.analysis.paper import UNITS, Paper, Unit
 from headrace.analysis.records import Record, duplicates
-from headrace.curve import step_label
-from headrace.store import SCORED_POINTS
+from headrace.runs.folder import SCORED_POINTS
+from headrace.training.curve import step_label
 
 
 class Row(NamedTuple):

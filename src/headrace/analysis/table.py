@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.files import storage_errors, write_atomically
+from headrace.runs.files import storage_errors, write_atomically
 
 NOTHING = "\N{EN DASH}"  # where there is no number
 MARKS = {"above": "▲", "below": "▼", "same": "≈", "": ""}

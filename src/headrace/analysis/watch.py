@@ -26,7 +26,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 def run(words: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
     from headrace.analysis.report.server import Server
-    from headrace.run import whole
+    from headrace.training.run import whole
 
     if not 0.2 <= words.every <= 3600:
         raise BadSetting(f"--every must be from 0.2 to 3600 seconds, got {words.every:g}")

@@ -10,9 +10,9 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.bench.playback import CompiledPlayback, HostPlayback
 from headrace.bench.suites import Place
-from headrace.engine_choice import choose
-from headrace.run import Run
-from headrace.stream import Engine, HostStream, Stream
+from headrace.engines.base import Engine, HostStream, Stream
+from headrace.training.engine_choice import choose
+from headrace.training.run import Run
 
 STEPS = 1_000_000  # of the run that the measured steps belong to
 AT_ONCE = 1000  # a compiled stream takes no more steps in one call
@@ -42,7 +42,7 @@ class Contender:
     def _playback(self) -> Stream:
         """Observations that cost nothing: inside the compiled program for the reference engine, else from Python."""
         if self.engine == "reference":
-            from headrace.engines.reference.compiled import CompiledStream
+            from headrace.engines.jax.compiled import CompiledStream
 
             return CompiledStream(self.agent, CompiledPlayback(self.place.spec), seed=0, steps=STEPS)
         return HostStream(self._stepped(), HostPlayback(self.place.spec), seed=0)
@@ -50,7 +50,7 @@ class Contender:
     def _stepped(self) -> Engine:
         """The engine stepped from Python."""
         if self.engine == "reference":
-            from headrace.engines.reference.engine import ReferenceEngine
+            from headrace.engines.jax.engine import ReferenceEngine
 
             return ReferenceEngine(self.agent, self.place.spec, seed=0, steps=STEPS)
         from headrace.engines.fast.engine import FastEngine

@@ -15,7 +15,7 @@ from headrace.agents import agent_named
 from headrace.bench.cost import Cost, cost_of
 from headrace.bench.kernels import compiled_loop, count_kernels, program_text
 from headrace.bench.peaks import operand_bytes
-from headrace.engines.reference.fleet import Block, Fleet
+from headrace.engines.jax.fleet import Block, Fleet
 from headrace.envs.registry import FAMILIES, environment
 from headrace.errors import BadSetting, unknown
 

@@ -8,9 +8,9 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-from headrace.progress import Silent
-from headrace.run import Run
-from headrace.training import Pace, train_run
+from headrace.training.progress import Silent
+from headrace.training.run import Run
+from headrace.training.single import Pace, train_run
 
 
 class Watched(Silent):

@@ -22,8 +22,8 @@ def peak_rss_mb(suite: str, game: str | None, variant: str, engine: str, threads
         contender.streams["update"].run(STEPS[suite])
         contender.streams["update"].save()
         return _high_water_mb()
-    from headrace.programs import reuse_compiled_programs
-    from headrace.training import train
+    from headrace.engines.jax.programs import reuse_compiled_programs
+    from headrace.training.single import train
 
     reuse_compiled_programs()
     with tempfile.TemporaryDirectory() as out:

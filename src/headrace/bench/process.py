@@ -38,7 +38,7 @@ def _do(task: dict[str, Any]) -> Any:
 
         return peak_rss_mb(**task)
     from headrace.bench.single import measure
-    from headrace.programs import reuse_compiled_programs
+    from headrace.engines.jax.programs import reuse_compiled_programs
 
     reuse_compiled_programs()
     return measure(**task)

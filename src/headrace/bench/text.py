@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.wording import counted
+from headrace.errors import counted
 
 Figures = dict[str, Any]
 

@@ -9,17 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace import packs
 from headrace.agents import VARIANTS, name_of
 from headrace.analysis.records import Record, find_runs
 from headrace.analysis.scores import agent_order
-from headrace.errors import HeadraceError
-from headrace.files import storage_errors
-from headrace.progress import short_steps
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.errors import HeadraceError, counted
+from headrace.runs import packs
+from headrace.runs.files import storage_errors
+from headrace.runs.folder import RunFolder
 from headrace.sweep.resolve import COMPUTED
-from headrace.wording import counted
+from headrace.training.progress import short_steps
+from headrace.training.run import Run
 
 LENGTHS = {"runs_1m": 1_000_000, "runs_5m": 5_000_000}
 

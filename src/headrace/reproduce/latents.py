@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from headrace.wording import counted
+from headrace.errors import counted
 
 # Nothing that computes is imported up here: a worker's first act is to say how many threads its libraries may use.
 

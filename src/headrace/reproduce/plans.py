@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from headrace.agents import VARIANTS, name_of
 from headrace.errors import unknown
-from headrace.run import Run, whole
 from headrace.sweep.plan import grid
+from headrace.training.run import Run, whole
 
 NINE = tuple(VARIANTS)
 LONGER = ("dqn", "dqn+spr", "qrc", "qrc+spr+orth", "strq", "strq+spr+orth2")  # what the paper ran for 100M Atari frames

@@ -20,10 +20,9 @@ from headrace.analysis.scores import Group
 from headrace.analysis.stats import mean
 from headrace.analysis.table import NOTHING, Cell, Table, between, number
 from headrace.analysis.verdicts import LEVEL
-from headrace.errors import unknown
-from headrace.run import Run
+from headrace.errors import counted, unknown
 from headrace.sweep.plan import grid
-from headrace.wording import counted
+from headrace.training.run import Run
 
 STEPS, SEEDS, ENVS = 1_000_000, "0:3", "minatar/*"
 MIN_ENVS = 3

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import IO, Protocol
 
 from headrace.agents import name_of
-from headrace.progress import clock, short_steps, width_of
 from headrace.sweep.status import Standing, counts, seconds_left, steps_per_second
+from headrace.training.progress import clock, short_steps, width_of
 
 RENEW_SECONDS = 0.25
 LINE_SECONDS = 20.0

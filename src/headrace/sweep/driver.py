@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.agents import module_shapes
-from headrace.engine_choice import require_engine
 from headrace.errors import BadSetting, HeadraceError
-from headrace.files import storage_errors
-from headrace.lock import claim
-from headrace.manifest import FILE
-from headrace.run import Run, seconds, whole
-from headrace.store import RunFolder
+from headrace.runs.files import storage_errors
+from headrace.runs.folder import RunFolder
+from headrace.runs.lock import claim
+from headrace.runs.manifest import FILE
 from headrace.sweep.display import Display, Quiet
 from headrace.sweep.executor import (
     LOCK,
@@ -34,7 +32,9 @@ from headrace.sweep.executor import (
 )
 from headrace.sweep.resolve import resolved
 from headrace.sweep.status import Standing, saved_step, standing
-from headrace.training import stop_requests
+from headrace.training.engine_choice import require_engine
+from headrace.training.run import Run, seconds, whole
+from headrace.training.single import stop_requests
 
 ATTEMPTS = 3  # of a run that fails: the first, and twice again
 LOOK_SECONDS = 0.2

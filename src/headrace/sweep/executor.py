@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from headrace.engine_choice import require_engine
 from headrace.envs.gym import IMPORTS
 from headrace.errors import unknown
-from headrace.run import Run
+from headrace.training.engine_choice import require_engine
+from headrace.training.run import Run
 
 EXECUTORS = {
     "local": "headrace.sweep.local:Local",
@@ -127,6 +127,6 @@ def program_of(run: Run) -> tuple[object, ...]:
     require_engine(run.engine)
     import jax
 
-    import headrace.engines.reference.trees  # noqa: F401 - makes agents trees
+    import headrace.definition.trees  # noqa: F401 - makes agents trees
 
     return jax.tree.structure(run.agent), run.env, run.engine, run.form

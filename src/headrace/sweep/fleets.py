@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from headrace.errors import BadSetting
-from headrace.run import Run
 from headrace.sweep.executor import Job, Options, program_of
 from headrace.sweep.workers import Workers
+from headrace.training.run import Run
 
 
 class Fleets(Workers):

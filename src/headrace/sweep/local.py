@@ -7,10 +7,10 @@ import os
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
-from headrace.run import Run
 from headrace.sweep.executor import Job, Options, one_by_one, program_of
 from headrace.sweep.worker import one_core
 from headrace.sweep.workers import Workers
+from headrace.training.run import Run
 
 CGROUP = Path("/sys/fs/cgroup")
 

@@ -17,7 +17,7 @@ from headrace.agents import KNOWN, Agent, agent_named, name_of
 from headrace.envs import registry
 from headrace.errors import BadSetting, HeadraceError, UnknownName
 from headrace.part import has, tweak
-from headrace.run import Run, make_run
+from headrace.training.run import Run, make_run
 
 SEEDS = "0:5"
 OF_ENV = "env."  # what settings of the environment's rules begin with

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import BadSetting, HeadraceError
-from headrace.run import Run
 from headrace.sweep.executor import Ended, Event, Job, Options, Said, one_by_one, order
 from headrace.sweep.local import available_cores
 from headrace.sweep.processes import Program
 from headrace.sweep.remote import Watch, require_package, tidy
+from headrace.training.run import Run
 
 CONNECT_SECONDS = 60.0  # in which a cluster must answer, or one on this machine be started
 GOODBYE_SECONDS = 10.0  # in which a cluster that we started must be gone

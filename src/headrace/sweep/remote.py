@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
-from headrace.run import run_of
 from headrace.sweep.executor import LOCK, NOTES, Began, Event, Job, Moved
 from headrace.sweep.worker import Order, Teller, one_core, train_one
-from headrace.training import stop_requests
+from headrace.training.run import run_of
+from headrace.training.single import stop_requests
 
 RUNNING = "running"  # a file each for the runs that are being trained
 SAY_SECONDS = 2.0
@@ -61,7 +61,7 @@ class Beacon(Teller):
 def train_far(order: Order) -> Report:
     """Trains one run in this process until it is done, or asked to stop by SIGINT or SIGTERM."""
     os.environ.update({**one_core(), IMPORTS: order["imports"]})
-    from headrace.programs import reuse_compiled_programs
+    from headrace.engines.jax.programs import reuse_compiled_programs
 
     reuse_compiled_programs()
     out = Path(order["out"])

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from headrace.errors import HeadraceError
-from headrace.manifest import FILE
-from headrace.run import Run
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
+from headrace.runs.manifest import FILE
+from headrace.training.run import Run
 
 COMPUTED = (("fast", "host"), ("reference", "compiled"), ("reference", "host"))  # every engine with its forms
 CONTINUED = "runs that another engine began here are continued by it (choose with --engine)"

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from headrace.files import storage_errors
-from headrace.run import Run
+from headrace.errors import counted
+from headrace.runs.files import storage_errors
 from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, one_by_one, order
 from headrace.sweep.remote import Report, Watch, tidy
 from headrace.sweep.slurm_job import SlurmRun
 from headrace.sweep.slurm_queue import ARRAY, SlurmQueue
-from headrace.wording import counted
+from headrace.training.run import Run
 
 REPORT_SECONDS = 1.0  # between two looks for reports
 QUEUE_SECONDS = 10.0  # between two questions to Slurm

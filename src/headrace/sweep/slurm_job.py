@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.run import run_of
-from headrace.store import RunFolder
+from headrace.runs.folder import RunFolder
 from headrace.sweep.remote import Report, train_far
 from headrace.sweep.status import saved_step
 from headrace.sweep.worker import Order
+from headrace.training.run import run_of
 
 LINGER_SECONDS = 900.0  # longer than any grace between SIGTERM and SIGKILL
 TOO_SHORT = "its time at Slurm ended before it got any further: ask for more with --time"

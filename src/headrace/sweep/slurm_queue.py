@@ -14,7 +14,7 @@ from shutil import which
 from typing import IO, Any
 
 from headrace.errors import HeadraceError
-from headrace.files import storage_errors
+from headrace.runs.files import storage_errors
 from headrace.sweep.executor import Options
 from headrace.sweep.remote import Report, require_package
 from headrace.sweep.slurm_job import SlurmRun, stop_signal

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace import checkpoints
 from headrace.agents import name_of
 from headrace.errors import HeadraceError
-from headrace.lock import is_held
-from headrace.manifest import differences, why_ended
-from headrace.run import Run
-from headrace.store import CHECKPOINTS, METRICS, SCORED_POINTS, SPEED, RunFolder, Score, score
+from headrace.runs import checkpoints
+from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, SPEED, RunFolder, Score, score
+from headrace.runs.lock import is_held
+from headrace.runs.manifest import differences, why_ended
+from headrace.training.run import Run
 
 STATES = ("done", "running", "failed", "diverged", "left")
 TAIL = 1 << 18  # bytes: more than fifty rows of any table

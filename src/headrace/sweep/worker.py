@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from headrace.errors import Diverged, HeadraceError
-from headrace.progress import Progress
-from headrace.run import Run, run_of
-from headrace.training import Pace, stop_requests, train_run
+from headrace.training.progress import Progress
+from headrace.training.run import Run, run_of
+from headrace.training.single import Pace, stop_requests, train_run
 
 SAY_SECONDS = 0.5  # between two messages of progress
 ONE_CORE = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -95,8 +95,8 @@ def train_one(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]
 
 
 def train_together(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]:
-    from headrace.engines.reference.fleet import handicap
-    from headrace.fleet import train_fleet
+    from headrace.engines.jax.fleet import handicap
+    from headrace.training.fleet import train_fleet
 
     if said := handicap():
         teller.notice(said)
@@ -137,7 +137,7 @@ def main() -> None:
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
 
-    from headrace.programs import reuse_compiled_programs
+    from headrace.engines.jax.programs import reuse_compiled_programs
 
     reuse_compiled_programs()
     with stop_requests() as asked:

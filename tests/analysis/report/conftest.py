@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace import packs
 from headrace.agents import VARIANTS
 from headrace.analysis.report.folder import write_report
-from headrace.run import make_run
-from headrace.training import Trained
+from headrace.runs import packs
+from headrace.training.run import make_run
+from headrace.training.single import Trained
 from tests.analysis.synthetic import store, write_run
 
 RESULTS = Path(__file__).parents[3] / "results" / "minatar_1m"

@@ -17,9 +17,9 @@ from headrace.agents import ABLATIONS, VARIANTS
 from headrace.analysis.artefacts import drawings
 from headrace.analysis.report import videos
 from headrace.analysis.report.folder import write_report
-from headrace.cli import main
+from headrace.cli.main import main
 from headrace.errors import HeadraceError
-from headrace.run import make_run
+from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, store, write_run
 from tests.small_runs import contents
 

@@ -24,8 +24,8 @@ from headrace.analysis.report.tables import _cell as table_cell
 from headrace.analysis.report.tables import turned
 from headrace.analysis.style import LOOKS, looks_of
 from headrace.analysis.table import Cell, Table
-from headrace.run import make_run
-from headrace.store import METRICS
+from headrace.runs.folder import METRICS
+from headrace.training.run import make_run
 from tests.analysis.synthetic import write_run
 
 GLOSSARY = Path(__file__).parents[3] / "docs" / "glossary.md"

@@ -16,7 +16,7 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.envs.base import EnvSpec, TimeStep
-from headrace.wording import counted
+from headrace.errors import counted
 from tests.engines.fast.rows import print_rows, words_for
 from tests.engines.fast.support import engines, errors_of, experience, relative_error
 from tests.engines.fast.truth import true_state

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 
 from headrace.agents import Agent, BySuite, Conv, Mlp
+from headrace.definition.networks import Layout, layout_of
 from headrace.engines.fast.engine import FastEngine
-from headrace.engines.reference.arrays import from_named_arrays, named_arrays
-from headrace.engines.reference.networks import Layout, layout_of
-from headrace.engines.reference.stream import StreamState, advance, begin, make_setting
+from headrace.engines.jax.arrays import from_named_arrays, named_arrays
+from headrace.engines.jax.stream import StreamState, advance, begin, make_setting
 from headrace.envs.base import EnvSpec, TimeStep
 
 QUICK = {  # compiles in little time

@@ -32,8 +32,8 @@ EVERYTHING = """from tests.engines.fast import test_compiling
 
 def everything(out: Path) -> None:
     """Trains with two threads, evaluates, and saves a layer that is kept as factors: all that this engine can do."""
-    from headrace.evaluation import evaluate
-    from headrace.training import train
+    from headrace.training.evaluation import evaluate
+    from headrace.training.single import train
 
     trained = train("qrc+spr+orth", "minatar/breakout", steps=30, out=out, engine="fast", threads=2)
     evaluate(trained.path, episodes=1, max_steps=20)

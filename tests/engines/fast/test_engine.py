@@ -12,11 +12,11 @@ import pytest
 from numba.core.runtime import _nrt_python as runtime
 
 from headrace.agents import ABLATIONS, VARIANTS, Orth, agent_named
+from headrace.definition.networks import layout_of
 from headrace.engines.fast.engine import FastEngine, supports
 from headrace.engines.fast.frozen import FrozenPolicy
-from headrace.engines.reference.arrays import _names
-from headrace.engines.reference.networks import layout_of
-from headrace.engines.reference.stream import begin, make_setting
+from headrace.engines.jax.arrays import _names
+from headrace.engines.jax.stream import begin, make_setting
 from headrace.envs.base import TimeStep
 from headrace.errors import BadSetting, CheckpointDamaged, EnvironmentFault
 from tests.engines.fast.support import IMAGE, SMALL, VECTOR, experience, on, spec_of

@@ -17,7 +17,7 @@ from headrace.engines.fast.kernels.factors import NUMBERS, OLD
 from headrace.engines.fast.machine import carry_out
 from headrace.engines.fast.memory import Program
 from headrace.engines.fast.stream import StreamPlan
-from headrace.engines.reference.stream import trouble_in
+from headrace.engines.jax.stream import trouble_in
 from headrace.errors import CheckpointDamaged
 from tests.engines.fast.parity import compare_steps
 from tests.engines.fast.support import SUITES, engines, experience, on, relative_error, spec_of

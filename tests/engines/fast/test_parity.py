@@ -190,7 +190,7 @@ def test_denormal_rewards_and_observations_count_as_zero(name):
 
 @pytest.mark.parametrize("name", ["strq", "qrc", *WITH_SPR])
 def test_a_divergence_is_noticed_at_the_same_step_in_the_same_quantity(name):
-    from headrace.engines.reference.stream import trouble_in
+    from headrace.engines.jax.stream import trouble_in
 
     first, answers = experience(SHAPE, 12)
     broken = [a._replace(reward=np.float32(3e38)) if t >= 6 else a for t, a in enumerate(answers)]

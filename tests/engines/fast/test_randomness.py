@@ -8,12 +8,12 @@ import pytest
 from numba import njit
 
 from headrace.agents import agent_named
+from headrace.definition.augment import views
+from headrace.definition.networks import init_params
+from headrace.definition.networks import sparse as reference_sparse
 from headrace.engines.fast.kernels.windows import normal
 from headrace.engines.fast.machine import fill_uniform, hashed
 from headrace.engines.fast.starting import key_of, sparse
-from headrace.engines.reference.augment import views
-from headrace.engines.reference.networks import init_params
-from headrace.engines.reference.networks import sparse as reference_sparse
 from tests.engines.fast.support import SMALL, VECTOR, FastEngine, on, spec_of
 
 
@@ -63,7 +63,7 @@ def test_a_stream_starts_with_the_parameters_of_the_reference_engine():
     engine = FastEngine(agent, spec, seed=5, steps=10)
     engine.begin(np.zeros(spec.observation_shape, np.float32))
     saved = engine.save()
-    from headrace.engines.reference.networks import layout_of
+    from headrace.definition.networks import layout_of
 
     key = jax.random.fold_in(jax.random.key(5, impl="threefry2x32"), 2**31 - 1)
     for module, layers in init_params(agent, layout_of(agent, spec.observation_shape, 3), key).items():

@@ -9,7 +9,7 @@ from headrace.agents import agent_named, tweak
 from headrace.analysis.encoder import Encoder
 from headrace.engines.fast import frozen as fast
 from headrace.engines.fast.engine import FastEngine
-from headrace.engines.reference import frozen as reference
+from headrace.engines.jax import frozen as reference
 from tests.engines.fast.parity import compare_steps
 from tests.engines.fast.support import SUITES, experience, spec_of
 

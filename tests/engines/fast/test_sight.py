@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from headrace.agents import BySuite, agent_named
+from headrace.definition.networks import init_params, layout_of
 from headrace.engines.fast.engine import FastEngine
 from headrace.engines.fast.sight import EVERY, NAMES, measures
-from headrace.engines.reference.arrays import from_named_arrays
-from headrace.engines.reference.networks import init_params, layout_of
-from headrace.engines.reference.sight import sight
+from headrace.engines.jax.arrays import from_named_arrays
+from headrace.engines.jax.sight import sight
 from headrace.errors import CheckpointDamaged
 from tests.engines.fast.support import IMAGE, SMALL, STEPS, SUITES, VECTOR, experience, on, spec_of
 

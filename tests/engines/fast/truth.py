@@ -12,10 +12,10 @@ import jax
 import numpy as np
 
 from headrace.agents import Agent
-from headrace.engines.reference import stream
-from headrace.engines.reference.agent import learn
-from headrace.engines.reference.arrays import named_arrays
-from headrace.engines.reference.transition import Transition
+from headrace.definition.step import learn
+from headrace.definition.transition import Transition
+from headrace.engines.jax import stream
+from headrace.engines.jax.arrays import named_arrays
 from headrace.envs.base import TimeStep
 from headrace.normalize import include_reward, scaled_reward
 from tests.engines.fast.support import QUICK, Reference

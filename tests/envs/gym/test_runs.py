@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from headrace.errors import BadSetting, EnvironmentFault, StorageFull
-from headrace.evaluation import evaluate
-from headrace.progress import Silent
-from headrace.run import run_of
-from headrace.store import RunFolder, RunWriter
-from headrace.training import Trained, train
+from headrace.runs.folder import RunFolder, RunWriter
+from headrace.training.evaluation import evaluate
+from headrace.training.progress import Silent
+from headrace.training.run import run_of
+from headrace.training.single import Trained, train
 from tests.envs.gym import toys
 from tests.small_runs import Command, StopAt, assert_same_arrays, assert_same_result, checkpoint_steps, only_run
 

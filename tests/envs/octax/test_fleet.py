@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from headrace.agents import agent_named, tweak
-from headrace.engines.reference.compiled import CompiledStream
-from headrace.engines.reference.fleet import Fleet
+from headrace.engines.jax.compiled import CompiledStream
+from headrace.engines.jax.fleet import Fleet
 from headrace.envs.registry import environment
-from headrace.safetensors_io import dumps, loads
+from headrace.runs.safetensors_io import dumps, loads
 from tests.small_runs import assert_same_arrays
 
 AGENT = tweak(agent_named("strq"), "network=Conv((4,), ((4, 8),), ((4, 8),), 8)")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.store import RunFolder
-from headrace.training import Trained, train
+from headrace.runs.folder import RunFolder
+from headrace.training.single import Trained, train
 from tests.small_runs import StopAt, assert_same_result
 
 

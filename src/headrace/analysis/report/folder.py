@@ -15,7 +15,7 @@ from headrace.analysis.report.once import read_once
 from headrace.analysis.report.parts import Memory
 from headrace.analysis.report.site import Site, require_runs
 from headrace.errors import HeadraceError
-from headrace.files import storage_errors
+from headrace.runs.files import storage_errors
 
 Say = Callable[[str], None]
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from headrace.analysis.records import CURVE_POINTS, Found, Record
 from headrace.analysis.rows import sampled_rows
-from headrace.store import METRICS
-from headrace.tables import Columns
+from headrace.runs.folder import METRICS
+from headrace.runs.tables import Columns
 
 
 @dataclass(frozen=True)

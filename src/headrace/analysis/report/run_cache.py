@@ -6,12 +6,12 @@ import os
 import time
 from pathlib import Path
 
-from headrace import manifest, packs
 from headrace.analysis.records import Found, Problem, Record, find_runs, read_record
 from headrace.analysis.report.once import ReadOnce, read_once
 from headrace.errors import HeadraceError
-from headrace.lock import is_held
-from headrace.store import METRICS, SPEED
+from headrace.runs import manifest, packs
+from headrace.runs.folder import METRICS, SPEED
+from headrace.runs.lock import is_held
 
 FILES = (manifest.FILE, METRICS, SPEED)
 WHOLE_LOOK = 60.0  # seconds after which everything is searched anew: a quick look sees no new folder far below

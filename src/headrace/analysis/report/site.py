@@ -19,8 +19,7 @@ from headrace.analysis.report.parts import Body, Make, Memory, Part
 from headrace.analysis.report.sections import all_parts
 from headrace.analysis.report.sections.runs import run_page, run_rows
 from headrace.analysis.report.shades import dash_of
-from headrace.errors import HeadraceError
-from headrace.wording import counted
+from headrace.errors import HeadraceError, counted
 
 Video = Callable[[Record, str], Html]  # what a run's page shows of its video
 

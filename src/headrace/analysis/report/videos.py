@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headrace import checkpoints
 from headrace.analysis.records import Record
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.scores import agent_order
 from headrace.errors import HeadraceError
-from headrace.store import CHECKPOINTS
+from headrace.runs import checkpoints
+from headrace.runs.folder import CHECKPOINTS
 
 PATIENCE = 300  # seconds for one video
 STEPS = 500  # of the episode: a video of several minutes is not watched

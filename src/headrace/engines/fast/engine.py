@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace import agents
 from headrace.agents import Agent, fit
+from headrace.engines.base import Episode
 from headrace.engines.fast.frame import check_fit
 from headrace.engines.fast.machine import FINE, carry_out
 from headrace.engines.fast.memory import Program
@@ -20,7 +21,6 @@ from headrace.envs.answers import numbers
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import BadSetting, EnvironmentFault
 from headrace.part import Part
-from headrace.stream import Episode
 
 KNOWN = {
     agents.Agent, agents.EpsilonGreedy, agents.BySuite, agents.Conv, agents.Mlp,

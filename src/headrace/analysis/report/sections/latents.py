@@ -11,7 +11,7 @@ from headrace.analysis.report.charts import lines, points, series
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.report.parts import Body, heading, panel, panels, together
 from headrace.analysis.report.tables import framed
-from headrace.curve import step_label
+from headrace.training.curve import step_label
 
 SHOWN = 1500  # points of a t-SNE picture: more only cover each other
 

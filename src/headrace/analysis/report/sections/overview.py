@@ -19,10 +19,9 @@ from headrace.analysis.rows import last_rows
 from headrace.analysis.score_tables import coverage_table
 from headrace.analysis.scores import Group
 from headrace.analysis.table import NOTHING
-from headrace.curve import step_label
-from headrace.errors import HeadraceError
-from headrace.store import SPEED
-from headrace.wording import counted
+from headrace.errors import HeadraceError, counted
+from headrace.runs.folder import SPEED
+from headrace.training.curve import step_label
 
 LISTED = 50  # rows of a table of troubles
 

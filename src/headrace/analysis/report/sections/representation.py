@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from headrace import packs
 from headrace.analysis.curves import grid, suite_curves
 from headrace.analysis.latents import NUMBERS
 from headrace.analysis.ranks import probe_table, rank_table
@@ -21,6 +20,7 @@ from headrace.analysis.report.parts import Body, Part, heading, panel, panels, t
 from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.tables import own, table_body
 from headrace.analysis.scores import Group
+from headrace.runs import packs
 
 SEED = 0  # of the bootstraps: the same runs give the same page
 COSINES = ("cosine_before_orth", "cosine_before_orth2")

@@ -23,9 +23,9 @@ from headrace.analysis.report.sections.latents import latents_body
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.analysis.rows import sampled_rows
 from headrace.errors import HeadraceError
-from headrace.manifest import why_not_exact
-from headrace.store import SPEED
-from headrace.tables import Columns
+from headrace.runs.folder import SPEED
+from headrace.runs.manifest import why_not_exact
+from headrace.runs.tables import Columns
 
 POINTS = 250  # of a chart on a run's page
 COLUMNS = ("key", "name", "agent", "env", "seed", "steps", "step", "state", "score", "points", "rate", "hours")

@@ -1,0 +1,127 @@
+"""The command `headrace bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import BadSetting, unknown
+
+ABOUT = "measure how fast agents learn on this machine, and how near that is to its limit"
+ENGINES = {"fast": ("fast",), "reference": ("reference",), "both": ("fast", "reference")}
+PLACES: dict[str, dict[str, Any]] = {  # the words that each has for itself, and their usual values
+    "core": {"engine": "both", "threads": 1},
+    "fleet": {"streams": 45},
+}
+
+
+def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+    add = parser.add_argument
+    add("--suite", default="minatar", help="whose shapes: minatar, octax or atari (minatar)")
+    add("--game", help="of the suite; one stream has one (breakout, pong, pong), a fleet has all unless one is named")
+    add("--variant", default="qrc+spr+orth", help="which agent (qrc+spr+orth)")
+    add("--engine", help="core: fast, reference, or both in turn, and their ratio (both)")
+    add("--threads", type=number, help="core: how many the stream has, 1 or 2 (1)")
+    add("--on", default="core", help="core: one stream on one core; fleet: many streams in one program (core)")
+    add("--streams", type=number, help="fleet: how many it has (45)")
+    add("--seconds", type=number, default=5, help="about how long each measurement takes (5)")
+    add("--json", metavar="FILE", help="also write the figures there; - prints them instead of the table")
+
+
+def run(words: argparse.Namespace) -> int:
+    from headrace.bench.text import fleet_text, stream_text
+
+    if words.on not in PLACES:
+        raise unknown("place to measure", words.on, PLACES)
+    _settle(words)
+    _require_file(words.json)
+    found, text = (_fleet(words), fleet_text) if words.on == "fleet" else (_one_stream(words), stream_text)
+    if words.json != "-":
+        print(text(found))
+    _write(words.json, found)
+    return 0
+
+
+def _settle(words: argparse.Namespace) -> None:
+    """Gives the words of the place their usual values where they were not said; an error where another place's were."""
+    for place, usual in PLACES.items():
+        said = [name for name in usual if getattr(words, name) is not None]
+        if words.on != place and said:
+            raise BadSetting(f"--{min(said)} goes with --on {place}, got --on {words.on}")
+        if words.on == place:
+            vars(words).update({name: value for name, value in usual.items() if name not in said})
+
+
+def _require_file(where: str | None) -> None:
+    from headrace.runs.files import require_writable
+
+    if where not in (None, "-"):
+        require_writable(Path(where))
+
+
+def _write(where: str | None, found: dict[str, Any]) -> None:
+    from headrace.runs.files import write_atomically
+
+    if where is None:
+        return
+    data = json.dumps(found, indent=2)
+    if where == "-":
+        print(data)
+    else:
+        write_atomically(Path(where), (data + "\n").encode())
+
+
+def _one_stream(words: argparse.Namespace) -> dict[str, Any]:
+    from headrace.bench.process import in_own_process
+    from headrace.runs.manifest import commit, machine_facts
+    from headrace.training.run import whole
+
+    if words.engine not in ENGINES:
+        raise unknown("engine", words.engine, ENGINES)
+    threads = whole("threads", words.threads, 1, 2)
+    what = {"suite": words.suite, "game": words.game, "variant": words.variant, "threads": threads}
+    engines, notes = _usable(words.engine)
+    speed = {"do": "speed", **what, "engines": engines, "seconds": _positive(words.seconds)}
+    found = in_own_process(speed, threads)
+    figures = found.pop("engines")
+    for engine in engines:
+        figures[engine]["peak_rss_mb"] = in_own_process({"do": "memory", **what, "engine": engine}, threads)
+    measured = "both" if len(engines) == 2 else engines[0]
+    alone = figures.get(measured, figures)  # both stay apart
+    facts = {"machine": machine_facts(), "commit": commit()}
+    return {**what, "engine": measured, **found, "notes": [*notes, *found["notes"]], **alone, **facts}
+
+
+def _usable(word: str) -> tuple[tuple[str, ...], list[str]]:
+    """Those of the engines that can be used here, and what to say of the other; an error where none can."""
+    from headrace.training.engine_choice import missing_for, require_engine
+
+    missing = {engine: missing_for(engine) for engine in ENGINES[word]}
+    usable = tuple(engine for engine, what in missing.items() if not what)
+    if not usable:
+        require_engine(ENGINES[word][0])
+    return usable, [f"only the {usable[0]} engine was measured: {what}" for what in missing.values() if what]
+
+
+def _fleet(words: argparse.Namespace) -> dict[str, Any]:
+    from headrace.training.engine_choice import require_engine
+
+    require_engine("reference")
+    from headrace.bench.fleet import measure_fleet
+    from headrace.engines.jax.programs import reuse_compiled_programs
+    from headrace.runs.manifest import commit, machine_facts
+    from headrace.training.run import whole
+
+    reuse_compiled_programs()
+    streams = whole("streams", words.streams, 1)
+    found = measure_fleet(words.suite, words.game, words.variant, streams, _positive(words.seconds))
+    return {**found, "machine": machine_facts(), "commit": commit()}
+
+
+def _positive(seconds: float) -> float:
+    if not 0 < seconds < float("inf"):
+        raise BadSetting(f"seconds must be a number above 0, got {seconds}")
+    return seconds

@@ -1,0 +1,311 @@
+"""The command line. Each command is a thin reading of words into a call of the library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from headrace.analysis import doctor as doctor_command
+from headrace.analysis import watch as watch_command
+from headrace.cli import bench as bench_command
+from headrace.cli import latents as latents_command
+from headrace.cli import report as report_command
+from headrace.cli import reproduce as reproduce_command
+from headrace.cli import sweep as sweep_command
+from headrace.cli.interrupts import INTERRUPTED, stopped
+from headrace.engines.jax.programs import reuse_compiled_programs
+from headrace.envs.gym import IMPORTS, require_module_name
+from headrace.errors import HeadraceError, counted
+from headrace.runs.manifest import machine_facts
+from headrace.training.sinks import SINKS
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    try:
+        _name_imports(arguments)
+        status = arguments.command(arguments)
+        sys.stdout.flush()
+        return status
+    except HeadraceError as error:
+        print(f"headrace: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return stopped()
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:  # a folder that may not be read, a name too long for the system
+        print(f"headrace: {error}", file=sys.stderr)
+        return 1
+
+
+def status_of(ended: SystemExit) -> int:
+    """What the program exits with, when all that it had to say has been written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(ended.code, str):
+        print(ended.code, file=sys.stderr)
+        return 1
+    return ended.code or 0
+
+
+def _name_imports(words: argparse.Namespace) -> None:
+    """Modules to import before a Gymnasium environment is made, here and in every process that is started."""
+    if named := getattr(words, "imports", []):
+        for name in named:
+            require_module_name(name)
+        os.environ[IMPORTS] = ",".join(named)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number such as 30 or 5e6, got {text!r}") from None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong in one line, as the command that it was said to."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, more = super().parse_known_args(args, namespace)
+        if more:
+            self.error(f"cannot make sense of: {' '.join(more)}")
+        return found, more
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says what it takes\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="headrace",
+        description="Streaming deep reinforcement learning with online representation learning.",
+        epilog="For example: headrace train qrc+spr+orth minatar/breakout --steps 5e6, then headrace show runs/NAME. "
+        "The same command again continues a run that was stopped. `headrace COMMAND --help` says more.",
+    )
+    parser.add_argument("--version", action="version", version=f"headrace {machine_facts()['headrace']}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _train_words(_command(commands, "train", _train, "train an agent, or continue where it stopped"))
+    sweep_command.add_words(_command(commands, "sweep", sweep_command.run, sweep_command.ABOUT), _number)
+    _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
+    _play_words(_command(commands, "play", _play, "write a video of an episode"))
+    _run_word(_command(commands, "show", _show, "what a run is and how far it got"))
+    doctor_command.add_words(_command(commands, "doctor", doctor_command.run, doctor_command.ABOUT))
+    latents_command.add_words(_command(commands, "latents", latents_command.run, latents_command.ABOUT), _number)
+    report_command.add_words(_command(commands, "report", report_command.run, report_command.ABOUT), _number)
+    watch_command.add_words(_command(commands, "watch", watch_command.run, watch_command.ABOUT), _number)
+    reproduce_command.add_words(
+        _command(commands, "reproduce", reproduce_command.run, reproduce_command.ABOUT), _number
+    )
+    bench_command.add_words(_bare_command(commands, "bench", bench_command.run, bench_command.ABOUT), _number)
+    _command(commands, "variants", _variants, "the agents that have a name")
+    _envs_words(_command(commands, "envs", _envs, "the environments that have a name"))
+    return parser
+
+
+def _bare_command(commands: Any, name: str, call: Callable[[argparse.Namespace], int], about: str) -> Any:
+    parser = commands.add_parser(name, help=about, description=about)
+    parser.set_defaults(command=call)
+    return parser
+
+
+def _command(commands: Any, name: str, call: Callable[[argparse.Namespace], int], about: str) -> Any:
+    parser = _bare_command(commands, name, call, about)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--import", dest="imports", action="append", default=[], metavar="MODULE",
+        help="a module of yours that registers Gymnasium environments; may be given many times",
+    )  # fmt: skip
+    return parser
+
+
+def _envs_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("word", metavar="NAME", nargs="?", default="", help="tell more of these, e.g. 'atari26/*'")
+
+
+def _run_word(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run's folder, as `headrace train` names it")
+
+
+def _train_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("variant", metavar="VARIANT", help="e.g. qrc+spr+orth; `headrace variants` lists them")
+    parser.add_argument("env", metavar="ENVIRONMENT", help="e.g. minatar/breakout; `headrace envs` lists them")
+    parser.add_argument("--seed", type=_number, default=0, help="of everything random (0)")
+    parser.add_argument("--steps", type=_number, default=5e6, help="environment steps of the whole run (5e6)")
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="PATH=VALUE",
+        help="change a setting, e.g. aux.objective.horizon=3 or env.sticky=0; may be given many times",
+    )  # fmt: skip
+    parser.add_argument("--out", default="runs", metavar="FOLDER", help="where run folders live (runs)")
+    parser.add_argument("--engine", default="auto", help="fast, reference, or auto: fast where it can be had")
+    parser.add_argument(
+        "--form", default="auto", help="of the environment: compiled, host, or auto: what the engine has"
+    )
+    parser.add_argument("--threads", type=_number, default=1, help="of the fast engine: 1 or 2, with equal results (1)")
+    parser.add_argument(
+        "--sink", dest="sinks", action="append", default=[], metavar="NAME",
+        help=f"also send metrics to {', '.join(SINKS)}",
+    )  # fmt: skip
+    parser.add_argument("--checkpoint-every", type=_number, metavar="STEPS", help="instead of once a minute")
+    parser.add_argument("--quiet", action="store_true", help="no progress line")
+
+
+def _eval_words(parser: argparse.ArgumentParser) -> None:
+    _run_word(parser)
+    parser.add_argument("--episodes", type=_number, default=30, help="how many to play (30)")
+    _policy_words(parser, 27_000)
+
+
+def _play_words(parser: argparse.ArgumentParser) -> None:
+    _run_word(parser)
+    parser.add_argument("--out", required=True, metavar="FILE", help="a .gif, .webp or .png (animated)")
+    _policy_words(parser, 1_000)
+
+
+def _policy_words(parser: argparse.ArgumentParser, limit: int) -> None:
+    parser.add_argument("--epsilon", type=_number, default=0.01, help="share of random actions (0.01)")
+    parser.add_argument("--seed", type=_number, default=1_000_000, help="of the episodes (1000000)")
+    parser.add_argument("--max-steps", type=_number, default=limit, help=f"the most steps of one episode ({limit})")
+
+
+def _train(words: argparse.Namespace) -> int:
+    from headrace.training.progress import for_terminal
+    from headrace.training.single import train
+
+    reuse_compiled_programs()
+    done = train(
+        words.variant, words.env, seed=words.seed, steps=words.steps, settings=words.settings, out=words.out,
+        engine=words.engine, form=words.form, threads=words.threads, sinks=words.sinks,
+        checkpoint_every=words.checkpoint_every, progress=for_terminal(words.quiet),
+    )  # fmt: skip
+    result = {
+        "path": str(done.path),
+        "status": done.status,
+        "steps_done": done.steps_done,
+        "score": done.score.mean if done.score else None,
+        "score_points": done.score.points if done.score else 0,
+        "did_nothing": done.did_nothing,
+    }
+    _print(words, result, _trained_text(result))
+    return INTERRUPTED if done.status == "interrupted" else 0
+
+
+def _trained_text(result: dict[str, Any]) -> str:
+    score = f"score {_score_text(result)}" if result["score_points"] else ""
+    if result["did_nothing"]:
+        return f"already finished, nothing to do: {result['path']}  {score}".rstrip()
+    if result["status"] == "interrupted":
+        return f"stopped at step {result['steps_done']:,} and saved; the same command continues: {result['path']}"
+    return f"finished {result['steps_done']:,} steps: {result['path']}  {score}".rstrip()
+
+
+def _score_text(result: dict[str, Any]) -> str:
+    return f"{result['score']:.4g} (mean of {counted(result['score_points'], 'point')})"
+
+
+def _evaluate(words: argparse.Namespace) -> int:
+    from headrace.training.evaluation import evaluate
+
+    reuse_compiled_programs()
+    found = evaluate(
+        words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps
+    )
+    _notify(found.notices)
+    returns = found.returns
+    result = {
+        "run": words.run,
+        "step": found.step,
+        "epsilon": found.epsilon,
+        "episodes": len(returns),
+        "mean": float(returns.mean()),
+        "std": float(returns.std()),
+        "min": float(returns.min()),
+        "max": float(returns.max()),
+        "cut": found.cut,
+        "returns": returns.tolist(),
+        "notices": found.notices,
+    }
+    spread = "{mean:.4g} +- {std:.3g} over {played} (min {min:g}, max {max:g})"
+    played = spread.format(**result, played=counted(len(returns), "episode"))
+    cut = f"; stopped at the limit of steps: {counted(found.cut, 'episode')}" if found.cut else ""
+    _print(words, result, f"return {played} at step {found.step:,}, epsilon {found.epsilon:g}{cut}")
+    return 0
+
+
+def _play(words: argparse.Namespace) -> int:
+    from headrace.training.evaluation import play
+
+    reuse_compiled_programs()
+    found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps)
+    _notify(found.notices)
+    episode = found.episodes[0]
+    result = {"out": words.out, "return": episode.episode_return, "length": episode.length, "step": found.step}
+    _print(words, result, f"{words.out}: return {episode.episode_return:g} in {episode.length:,} steps")
+    return 0
+
+
+def _show(words: argparse.Namespace) -> int:
+    from headrace.cli import show
+
+    found = show.run(words.run)
+    identity, done = found["manifest"]["identity"], found["steps_done"] / found["steps"]
+    lines = [
+        f"{found['name']} on {found['env']}, seed {identity['seed']}, engine {identity['engine']}",
+        f"status    {found['status']}",
+        f"cause     {found['cause']}" if found["cause"] else "",
+        f"exact     no: {why}" if (why := found["why_not_exact"]) else "",
+        f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
+        f"episodes  {'not kept' if found['episodes'] is None else format(found['episodes'], ',')}",
+        f"score     {_score_text(found)}" if found["score_points"] else "",
+        f"started   {found['manifest']['start']}",
+        f"commit    {found['manifest'].get('commit') or 'unknown'}",
+        f"digest    {found['digest'] or '-'}",
+        *(f"note      {notice}" for notice in found["notices"]),
+    ]
+    _print(words, found, "\n".join(line for line in lines if line))
+    return 0
+
+
+def _variants(words: argparse.Namespace) -> int:
+    from headrace.cli import show
+
+    found = show.variants()
+    lines = [f"{v['name']:24} {v['kind']:9} {v['parameters']:>10,}" for v in found]
+    _print(words, found, "\n".join([f"{'name':24} {'kind':9} parameters (on MinAtar Breakout)", *lines]))
+    return 0
+
+
+def _envs(words: argparse.Namespace) -> int:
+    from headrace.cli import show
+    from headrace.envs.registry import SETS
+
+    found = show.envs(words.word)
+    lines = [f"{'name':24} {'sees':10} actions", *(f"{e['name']:24} {_seen_and_done(e)}" for e in found)]
+    if not words.word:
+        lines += [f"{name + '/*':24} {len(members)} of them, the paper's" for name, members in SETS.items()]
+        lines += [f"{'gym/ID':24} any registered Gymnasium environment", "`headrace envs NAME` tells more"]
+    _print(words, found, "\n".join(lines))
+    return 0
+
+
+def _seen_and_done(env: dict[str, Any]) -> str:
+    if env["observation"] is None:
+        return f"pip install '{env['install']}'" if env["install"] else ""
+    return f"{'x'.join(map(str, env['observation'])):10} {', '.join(env['actions'])}"
+
+
+def _notify(notices: Sequence[str]) -> None:
+    for notice in notices:
+        print(f"headrace: {notice}", file=sys.stderr)
+
+
+def _print(words: argparse.Namespace, result: Any, text: str) -> None:
+    print(json.dumps(result, indent=2) if words.json else text)

@@ -1,0 +1,147 @@
+"""The command `headrace reproduce`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.cli.sweep import add_place_words, exit_status, place_of, sweep_as_told
+from headrace.errors import BadSetting
+from headrace.training.run import Run
+
+if TYPE_CHECKING:
+    from headrace.reproduce.plans import PaperTable
+    from headrace.sweep.driver import Swept
+
+ABOUT = "train the runs of a table of the paper, or continue them, and report on them"
+REPORT = "report"  # beside the runs
+
+
+def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+    add = parser.add_argument
+    add("suite", metavar="TABLE", help="of the paper: minatar (225 runs), octax (360) or atari (1,950)")
+    add("--steps", type=number, help="of each run, instead of the paper's (minatar and octax 5e6, atari 10e6 and 25e6)")
+    add("--seeds", help="0:5 (0 to 4) or 0,3,7 (0:5)")
+    add("--quick", action="store_true", help="the main comparison on one game: half an hour on two cores")
+    add("--status", action="store_true", help="say what the repository's results hold of it, and train nothing")
+    add("--results", default="results", metavar="FOLDER", help="where those are, for --status and --recorded (results)")
+    add("--recorded", action="store_true", help="take finished runs of the results for done instead of training them")
+    add("--out", metavar="FOLDER", help="where run folders and the report live (runs/reproduce_TABLE)")
+    add_place_words(parser, number)
+
+
+def run(words: argparse.Namespace) -> int:
+    """0 where all runs are done and reported on, 1 where some are not done, 130 where the sweep was stopped."""
+    from headrace.reproduce.coverage import coverage
+    from headrace.reproduce.plans import runs_of
+
+    tables = _tables(words)
+    plan = runs_of(tables)
+    if words.status:
+        found = coverage(words.results, words.suite, plan)
+        print(json.dumps({"suite": words.suite, **found.as_json()}, indent=2) if words.json else found.text())
+        return 0
+    words.out = words.out or f"runs/reproduce_{words.suite}{'_quick' if words.quick else ''}"
+    swept = _swept(words, tables, plan)
+    return _interrupted(words, swept) if swept.interrupted else _reported(words, swept)
+
+
+def _tables(words: argparse.Namespace) -> Sequence[PaperTable]:
+    from headrace.reproduce.plans import QUICK, tables_of
+
+    if not words.quick:
+        return tables_of(words.suite, steps=words.steps, seeds=words.seeds)
+    tables_of(words.suite)
+    if words.suite != "minatar":
+        raise BadSetting(f"--quick goes with minatar, got {words.suite}")
+    if words.steps is not None or words.seeds is not None:
+        raise BadSetting("--quick says which runs there are; --steps and --seeds go with the whole table")
+    return [QUICK]
+
+
+def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[Run]) -> Swept:
+    from headrace.errors import counted
+    from headrace.reproduce.coverage import adopt
+
+    place_of(words)
+    if words.recorded:
+        adopted = adopt(words.results, plan, words.out)
+        older = f"; {adopted.older} more are of earlier arithmetic, and are trained again" if adopted.older else ""
+        _say(f"{counted(adopted.taken, 'finished run')} of {words.results} taken for done{older}")
+    _announce(words, tables, plan)
+    return sweep_as_told(words, plan)
+
+
+def _announce(words: argparse.Namespace, tables: Sequence[PaperTable], plan: Sequence[Run]) -> None:
+    """What will be trained and, where that can be guessed, how long it will take."""
+    from headrace.errors import counted
+    from headrace.reproduce.plans import usual_seconds
+    from headrace.sweep.local import available_cores
+    from headrace.sweep.resolve import resolved
+    from headrace.sweep.status import standings
+    from headrace.training.run import whole
+
+    left = [s for s in standings(resolved(plan, words.on, words.out), words.out) if s.state != "done"]
+    titles = " and ".join(table.title for table in tables)
+    _say(f"{titles}: {counted(len(plan), 'run')}, {len(left)} to do, in {words.out}")
+    if left and words.suite == "minatar" and words.on == "local":
+        cores = len(available_cores()) if words.jobs is None else whole("jobs", words.jobs, 1)
+        share = sum(s.run.steps - s.step for s in left) / sum(s.run.steps for s in left)
+        about = in_words(usual_seconds([s.run for s in left], cores) * share)
+        _say(f"about {about} on {counted(cores, 'core')} with nothing else to do")
+    _say("it may be stopped at any time; the same command continues")
+
+
+def in_words(seconds: float) -> str:
+    """A guess of a time, no more exact than it is."""
+    for unit, length in (("day", 86_400), ("hour", 3_600)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}s"
+    return f"{max(1, round(seconds / 60))} min"
+
+
+def _interrupted(words: argparse.Namespace, swept: Swept) -> int:
+    from headrace.sweep.display import summary
+
+    if words.json:
+        print(json.dumps({**_facts(words, swept), "page": None}, indent=2))
+    else:
+        print(f"stopped and saved, the same command continues: {words.out}  {summary(swept.standings)}")
+    return exit_status(swept)
+
+
+def _reported(words: argparse.Namespace, swept: Swept) -> int:
+    """The report on what there is; its place is the last line."""
+    from headrace.analysis.report.folder import write_report
+    from headrace.reproduce.latents import analyse_all
+    from headrace.sweep.display import summary
+    from headrace.sweep.local import available_cores
+
+    if not words.quick:
+        done = sorted((s for s in swept.standings if s.state == "done"), key=lambda s: s.run.env.label)
+        analyse_all([s.path for s in done], len(available_cores()), _say)
+    written = write_report(words.out, Path(words.out) / REPORT)
+    for notice in written.notices:
+        _say(notice)
+    for standing in swept.standings:
+        if standing.state != "done":
+            _say(f"{standing.state}: {standing.run.name} {standing.cause}".rstrip())
+    if words.json:
+        print(json.dumps({**_facts(words, swept), "page": str(written.page)}, indent=2))
+    else:
+        print(f"{summary(swept.standings)}; the report is {written.page}")
+    return exit_status(swept)
+
+
+def _facts(words: argparse.Namespace, swept: Swept) -> dict[str, Any]:
+    from headrace.sweep.status import counts
+
+    return {"out": str(words.out), **counts(swept.standings)._asdict(), "interrupted": swept.interrupted}
+
+
+def _say(text: str) -> None:
+    print(f"headrace: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,97 @@
+"""All that learning asks of the networks: the values of one transition under the parameters of now, with gradients."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from headrace.agents import Qrc
+from headrace.definition.augment import View
+from headrace.definition.networks import Layout, Modules, q_values
+from headrace.definition.objectives import aux_loss
+from headrace.definition.targets import read_target
+from headrace.definition.transition import Transition
+from headrace.definition.trees import Tree
+from headrace.definition.windows import Window
+
+VALUE_MODULES = ("encoder", "projection", "head")
+
+
+class Value(NamedTuple):
+    """A number and its gradient by module; `()` where it takes none."""
+
+    value: jax.Array
+    gradient: Any = ()
+
+
+class Values(NamedTuple):
+    """What a rule learns from."""
+
+    q: Value  # Q(s, a)
+    v: Value  # max_a Q(s', a) of the target
+    h: Any = ()  # h(s, a), where the rule has a second network
+
+
+def value_modules(params: Modules, prefix: str = "") -> Modules:
+    """The modules of Q, by their names; with the prefix "h_" those of h."""
+    return {name: params[prefix + name] for name in VALUE_MODULES}
+
+
+@singledispatch
+def evaluate(rule: Any, layout: Layout, params: Modules, target: Tree, t: Transition) -> Values:
+    """Q(s, a) with its gradient, and max Q(s', .) of the target without: what a rule that bootstraps needs.
+
+    `target` is the state of the rule's target network.
+    """
+    weights = value_modules(params)
+    v = best_next(layout, read_target(rule.target, target, weights), t)
+    return Values(action_value(layout, weights, t), Value(v))
+
+
+@evaluate.register
+def _(rule: Qrc, layout: Layout, params: Modules, target: Tree, t: Transition) -> Values:
+    """A gradient-TD rule also learns from the gradient of max Q(s', .), and from h(s, a)."""
+    weights = value_modules(params)
+
+    def v_of(w: Modules) -> jax.Array:
+        return best_next(layout, read_target(rule.target, target, w), t)
+
+    q, h = action_value(layout, weights, t), action_value(layout, value_modules(params, "h_"), t)
+    return Values(q, Value(*jax.value_and_grad(v_of)(weights)), h)
+
+
+def evaluate_aux(
+    objective: Any, layout: Layout, modules: Modules, target: Modules, window: Window, view: View
+) -> Value:
+    """The auxiliary loss on the window, with its gradient by the modules that the objective moves."""
+
+    def loss(modules: Modules) -> jax.Array:
+        return aux_loss(objective, layout, modules, target, window, view)
+
+    return Value(*jax.value_and_grad(loss)(modules))
+
+
+def action_value(layout: Layout, modules: Modules, t: Transition) -> Value:
+    """Q(s, a) of the action taken, with its gradient."""
+
+    def q(w: Modules) -> jax.Array:
+        return q_values(layout, w, t.obs)[t.action]
+
+    return Value(*jax.value_and_grad(q)(modules))
+
+
+def best_next(layout: Layout, modules: Modules, t: Transition) -> jax.Array:
+    """max_a Q(s', a)."""
+    return best(q_values(layout, modules, t.next_obs))
+
+
+def best(q: jax.Array) -> jax.Array:
+    """max Q, with the gradient of the first action that has it.
+
+    The gradient of `max` asks where Q equals its maximum. A compiler may compute Q twice, once for either side, and
+    round the two differently: then nothing is equal, and the gradient is silently zero (decision 0023).
+    """
+    return jnp.sum(jnp.where(jnp.arange(q.size) == jnp.argmax(q), q, 0))

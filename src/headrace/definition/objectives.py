@@ -1,0 +1,143 @@
+"""Auxiliary losses: SPR and CURL, for one window of observations."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
+from headrace.definition.augment import View, augment
+from headrace.definition.networks import Layout, Modules, dense, dense_in, encode, product, unroll
+from headrace.definition.windows import Window
+
+
+@singledispatch
+def projection_module(projection: Any) -> str:
+    raise TypeError(f"no projection {projection!r}")
+
+
+@projection_module.register
+def _(projection: Shared) -> str:
+    return "projection"
+
+
+@projection_module.register
+def _(projection: Separate) -> str:
+    return "aux_projection"
+
+
+@singledispatch
+def learnt_modules(objective: Any) -> tuple[str, ...]:
+    """The modules that the objective moves."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@learnt_modules.register
+def _(objective: Spr) -> tuple[str, ...]:
+    return ("encoder", projection_module(objective.projection), "dynamics", "predictor")
+
+
+@learnt_modules.register
+def _(objective: Curl) -> tuple[str, ...]:
+    return ("encoder", "curl_projection", "curl_bilinear")
+
+
+@singledispatch
+def target_modules(objective: Any) -> tuple[str, ...]:
+    """The modules that have a target."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@target_modules.register
+def _(objective: Spr) -> tuple[str, ...]:
+    return ("encoder", projection_module(objective.projection))
+
+
+@target_modules.register
+def _(objective: Curl) -> tuple[str, ...]:
+    return ("encoder", "curl_projection")
+
+
+@singledispatch
+def images_viewed(objective: Any) -> int:
+    """How many random views one evaluation of the objective takes."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@images_viewed.register
+def _(objective: Spr) -> int:
+    return objective.horizon + 1
+
+
+@images_viewed.register
+def _(objective: Curl) -> int:
+    return 2 * objective.batch
+
+
+@singledispatch
+def reduced(reduce: Any, losses: jax.Array) -> jax.Array:
+    raise TypeError(f"no reduction {reduce!r}")
+
+
+@reduced.register
+def _(reduce: SumOverHorizon, losses: jax.Array) -> jax.Array:
+    return jnp.sum(losses)
+
+
+@reduced.register
+def _(reduce: MeanOverHorizon, losses: jax.Array) -> jax.Array:
+    return jnp.mean(losses)
+
+
+SHORTEST = 1e-3  # a vector shorter than this counts as this long, as in the original SPR: no gradient explodes near 0
+
+
+def cosine_similarity(a: jax.Array, b: jax.Array) -> jax.Array:
+    """The cosine of each row of `a` with the same row of `b`; 0, with a finite gradient, at zero norm."""
+    per_length = [jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, -1), SHORTEST**2)) for x in (a, b)]
+    return jnp.sum(a * b, -1) * per_length[0] * per_length[1]
+
+
+@singledispatch
+def aux_loss(
+    objective: Any, layout: Layout, modules: Modules, target: Modules, window: Window, view: View
+) -> jax.Array:
+    """The loss of the objective on the window, a function of `modules` alone: the target takes no gradient."""
+    raise TypeError(f"no auxiliary objective {objective!r}")
+
+
+@aux_loss.register
+def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, window: Window, view: View) -> jax.Array:
+    """- sum_k cos(q(P(z_k)), P'(f'(s_k))), where z_k is imagined from z_0 = f(s_0) along the actions taken."""
+    network, name = layout.network, projection_module(objective.projection)
+    images = jax.vmap(augment, (None, 0, 0))(objective.augment, window.observations, view)
+    actions = jax.nn.one_hot(window.actions, layout.n_actions)
+    imagined = unroll(network, modules["dynamics"], encode(network, modules["encoder"], images[0]), actions)
+    seen = jax.vmap(lambda image: encode(network, target["encoder"], image))(images[1:])
+    seen = jax.lax.stop_gradient(rows_of(seen))
+    projected = dense_in(network, modules[name][0], rows_of(imagined))
+    truth = dense_in(network, target[name][0], seen)
+    guess = dense_in(network, modules["predictor"][0], projected)
+    return reduced(objective.reduce, -cosine_similarity(guess, jax.lax.stop_gradient(truth)))
+
+
+def rows_of(latents: jax.Array) -> jax.Array:
+    return latents.reshape(latents.shape[0], -1)
+
+
+@aux_loss.register
+def _(objective: Curl, layout: Layout, modules: Modules, target: Modules, window: Window, view: View) -> jax.Array:
+    """Cross-entropy of finding, by z_q^T W z_k, the other view of each observation among all of them."""
+    half = jax.tree.map(lambda x: x.reshape(2, objective.batch, *x.shape[1:]), view)
+    views = jax.vmap(jax.vmap(augment, (None, 0, 0)), (None, None, 0))(objective.augment, window.observations, half)
+
+    def embed(source: Modules, images: jax.Array) -> jax.Array:
+        latents = jax.vmap(lambda image: encode(layout.network, source["encoder"], image).reshape(-1))(images)
+        return dense(source["curl_projection"][0], latents)
+
+    query, key = embed(modules, views[0]), jax.lax.stop_gradient(embed(target, views[1]))
+    logits = product(product(query, modules["curl_bilinear"][0]["w"]), key.T)
+    return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(logits, axis=-1)))

@@ -1,0 +1,314 @@
+"""A run's folder: its manifest, its tables, its checkpoints.
+
+    <run>/
+      manifest.json   who made this: identity, program, machine, start, end, status
+      episodes.csv    step,return,length       every finished episode
+      metrics.csv     step,...                 what was logged; equal for two equal runs
+      speed.csv       step,steps_per_s,seconds what the clock said; differs between two equal runs
+      checkpoints/    the last two
+      snapshots/      the encoder at a few steps of the run, kept for good
+
+One process at a time writes a run (`RunFolder.open`); any number may read it meanwhile (`RunFolder.read`). A checkpoint
+records how long each table was, so that a run that was killed continues with exactly the rows that belong to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict
+from headrace.runs import checkpoints, manifest, packs, snapshots
+from headrace.runs.checkpoints import Checkpoint, Extent, Saved
+from headrace.runs.files import remove_temporaries, storage_errors, sync_directory, write_atomically
+from headrace.runs.lock import claim, create
+from headrace.runs.tables import Columns, Table, read_table, starts_with, whole_lines
+
+CHECKPOINTS = "checkpoints"
+EPISODES, METRICS, SPEED = "episodes.csv", "metrics.csv", "speed.csv"
+TABLES = (EPISODES, METRICS, SPEED)
+EPISODE_COLUMNS = (("step", int), ("return", float), ("length", int))
+SPEED_COLUMNS = (("step", int), ("steps_per_s", float), ("seconds", float))
+KEPT_CHECKPOINTS = 2
+SCORED_POINTS = 50
+
+
+class Score(NamedTuple):
+    """A run's score, and how many logged points it is the mean of (fewer than 50 while a run is young)."""
+
+    mean: float
+    points: int
+
+
+def score(metrics: Mapping[str, np.ndarray]) -> Score | None:
+    """The mean of the last 50 logged points of column `return`; None where no episode has finished yet."""
+    logged = np.asarray(metrics.get("return", ()), np.float64)[-SCORED_POINTS:]
+    finite = logged[~np.isnan(logged)]
+    return Score(float(finite.mean()), len(finite)) if len(finite) else None
+
+
+class RunFolder:
+    """Reads a run, also while another process is training it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest = manifest.load(path)
+        self.notices: list[str] = []
+
+    @staticmethod
+    def open(path: str | Path, identity: Mapping[str, Any], details: Mapping[str, Any]) -> RunWriter:
+        """The folder of the run with this identity, made if absent, for this process alone to write.
+
+        `details` (program, machine, ...) go into the manifest; they may differ between the parts of a resumed run.
+        """
+        return RunWriter(Path(path), identity, details)
+
+    @staticmethod
+    def read(path: str | Path) -> RunFolder:
+        path = Path(path)
+        if not (path / manifest.FILE).is_file() and not packs.holder(path):
+            raise HeadraceError(f"{path} {_why_no_run(path)}")
+        return RunFolder(path)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return self.manifest["identity"]
+
+    @property
+    def status(self) -> str:
+        return self.manifest["status"]
+
+    @property
+    def run_hash(self) -> str:
+        return manifest.identity_hash(self.identity)
+
+    def episodes(self) -> Columns:
+        return read_table(self.path / EPISODES, EPISODE_COLUMNS)
+
+    def metrics(self) -> Columns:
+        return read_table(self.path / METRICS)
+
+    def speed(self) -> Columns:
+        return read_table(self.path / SPEED, SPEED_COLUMNS)
+
+    def score(self) -> Score | None:
+        """The mean of the last 50 logged returns, and of how many; None where no episode has finished yet."""
+        return score(self.metrics())
+
+    def latest(self) -> Checkpoint | None:
+        """The newest good checkpoint; one that is damaged is passed over with a notice. Changes nothing."""
+        for _ in range(10):  # a writer may remove a checkpoint between our listing it and our reading it
+            with suppress(FileNotFoundError):
+                return next((saved.checkpoint for path in self._listed() if (saved := self._load(path))), None)
+        raise HeadraceError(f"the checkpoints of {self.path} change faster than they can be read")
+
+    def digest(self, arrays: Mapping[str, np.ndarray]) -> str:
+        """SHA-256 over the arrays and the episodes: equal for two runs only if they ended equal to the bit."""
+        return checkpoints.digest(arrays, (self.path / EPISODES).read_bytes())
+
+    def _listed(self) -> list[Path]:
+        return checkpoints.newest_first(self.path / CHECKPOINTS)
+
+    def _load(self, path: Path) -> Saved | None:
+        try:
+            return checkpoints.load(path, self.run_hash)
+        except CheckpointDamaged as error:
+            self.notices.append(f"checkpoint {path.name} passed over: {error}")
+            return None
+        except FileNotFoundError:
+            raise
+        except OSError as error:  # a disk or network that fails to answer does not make a checkpoint a bad one
+            raise HeadraceError(f"cannot read {path}: {error.strerror}") from error
+
+
+class RunWriter(RunFolder):
+    """Writes a run. Call `resume` once before anything is appended; close it, or use it in a `with` statement."""
+
+    def __init__(self, path: Path, identity: Mapping[str, Any], details: Mapping[str, Any]) -> None:
+        self._details = manifest.plain(manifest.checked(details))
+        create(path, manifest.encode(manifest.new_manifest(identity, details)), (CHECKPOINTS,), TABLES)
+        super().__init__(path)
+        if differing := manifest.differences(identity, self.identity):
+            raise RunConflict(f"{path} belongs to another run: {'; '.join(differing)}. Choose another folder.")
+        self._lock = claim(path)
+        try:
+            self._take_over()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _take_over(self) -> None:
+        """Clears away what the last writer may have left, once it is certain that there is no other writer."""
+        self.manifest = manifest.load(self.path)
+        with storage_errors(self.path):
+            (self.path / CHECKPOINTS).mkdir(exist_ok=True)
+            remove_temporaries(self.path)
+            remove_temporaries(self.path / CHECKPOINTS)
+        self._tables = {name: Table(self.path / name) for name in TABLES}
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except HeadraceError:
+            if kind is None:  # otherwise the error that ended the run is the one to show
+                raise
+
+    def close(self) -> None:
+        """Writes the rows held back and lets another process have the run."""
+        try:
+            self.flush()
+        finally:
+            self._lock.close()
+
+    def flush(self) -> None:
+        for table in self._tables.values():
+            table.flush()
+
+    def append_episodes(self, rows: Iterable[tuple[int, float, int]]) -> None:
+        for step, episode_return, length in rows:
+            self._tables[EPISODES].append({"step": step, "return": float(episode_return), "length": length})
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        self._tables[METRICS].append(row)
+
+    def append_speed(self, step: int, steps_per_s: float, seconds: float) -> None:
+        row = {"step": step, "steps_per_s": float(steps_per_s), "seconds": float(seconds)}
+        self._tables[SPEED].append(row)
+
+    def episodes(self) -> Columns:
+        self._tables[EPISODES].flush()
+        return super().episodes()
+
+    def metrics(self) -> Columns:
+        self._tables[METRICS].flush()
+        return super().metrics()
+
+    def speed(self) -> Columns:
+        self._tables[SPEED].flush()
+        return super().speed()
+
+    def digest(self, arrays: Mapping[str, np.ndarray]) -> str:
+        self._tables[EPISODES].flush()
+        return super().digest(arrays)
+
+    def set_status(self, status: str, **details: Any) -> None:
+        """Records how the run stands, with anything else worth keeping in the manifest."""
+        if status not in manifest.STATUSES:
+            raise ValueError(f"status must be one of {manifest.STATUSES}, got {status!r}")
+        end = None if status == "running" else manifest.now()
+        self._rewrite({**self._lasting(), **manifest.checked(details), "status": status, "end": end})
+
+    def record_break(self, step: int, why: str) -> None:
+        """Records that the run goes on from `step` with a new episode, which one that never stopped would not."""
+        before = [found for found in self.manifest.get("breaks", []) if found["step"] < step]
+        self.set_status("running", exact=False, breaks=[*before, {"step": step, "why": why}])
+
+    def finish(self, details: Mapping[str, Any]) -> None:
+        """Makes every row durable, then records that the run is complete."""
+        self._sync()
+        self.set_status("finished", **details)
+
+    def save_checkpoint(self, step: int, arrays: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> None:
+        """Makes the run continuable from here; the checkpoint before this one is kept too, older ones are removed."""
+        self._sync()
+        tables = {name: Extent(table.length, table.checksum) for name, table in self._tables.items()}
+        saved = Saved(Checkpoint(step, dict(arrays), dict(state)), tables)
+        folder = self.path / CHECKPOINTS
+        write_atomically(checkpoints.path_of(folder, step), checkpoints.encode(self.run_hash, saved))
+        for old in self._listed()[KEPT_CHECKPOINTS:]:
+            with storage_errors(old):
+                os.unlink(old)
+
+    def keep_snapshot(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keeps what an analysis of representations over training will want of this step."""
+        path = snapshots.path_in(self.path, step)
+        with storage_errors(path):
+            path.parent.mkdir(exist_ok=True)
+        write_atomically(path, snapshots.encode(step, arrays))
+
+    def checkpoint_steps(self) -> set[int]:
+        """The steps at which there is a good checkpoint."""
+        return {saved.checkpoint.step for path in self._listed() if (saved := self._load(path))}
+
+    def go_back_to(self, step: int) -> None:
+        """Forgets every checkpoint after `step`, so that `resume` continues from there."""
+        for path in self._listed():
+            if checkpoints.path_of(path.parent, step).name < path.name:
+                with storage_errors(path):
+                    os.unlink(path)
+
+    def resume(self) -> Checkpoint | None:
+        """The newest checkpoint that the run can continue from exactly, with the tables cut back to it.
+
+        What cannot be used is renamed to *.damaged and named in `notices`. Without a usable checkpoint the tables are
+        empty and the run starts anew.
+        """
+        saved = self._newest_usable()
+        extents = saved.tables if saved else {}
+        for name, table in self._tables.items():
+            table.cut(whole_lines(table.path, extents[name].length) if saved else 0)
+        if saved:
+            self._record_resumption(saved.checkpoint.step)
+        return saved.checkpoint if saved else None
+
+    def _newest_usable(self) -> Saved | None:
+        listed = self._listed()
+        for path in listed:
+            saved = self._load(path)
+            if saved and self._tables_reach(path, saved):
+                return saved
+            with storage_errors(path):
+                checkpoints.set_aside(path)
+        if listed:
+            self._start_anew()
+        return None
+
+    def _tables_reach(self, path: Path, saved: Saved) -> bool:
+        """Whether the rows from before the checkpoint are all there. What the clock said is no part of a result."""
+        wanting = [n for n in (EPISODES, METRICS) if not starts_with(self.path / n, *saved.tables[n])]
+        if wanting:
+            lost = " and ".join(wanting)
+            self.notices.append(f"checkpoint {path.name} passed over: {lost} lost or changed rows from before it")
+        return not wanting
+
+    def _start_anew(self) -> None:
+        self.notices.append("no checkpoint is usable: the run starts anew, and its old tables are kept as *.damaged")
+        for table in self._tables.values():
+            with storage_errors(table.path):
+                checkpoints.set_aside(table.path)
+
+    def _record_resumption(self, step: int) -> None:
+        changed = {name: value for name, value in self._details.items() if self.manifest.get(name) != value}
+        resumed = [*self.manifest["resumed"], {"step": step, "time": manifest.now(), **changed}]
+        self._rewrite({**self._lasting(), "status": "running", "end": None, "resumed": resumed})
+
+    def _lasting(self) -> manifest.Manifest:
+        """The manifest without the cause of a failure, which is over once the run is taken up again."""
+        return {name: value for name, value in self.manifest.items() if name != "cause"}
+
+    def _rewrite(self, facts: manifest.Manifest) -> None:
+        write_atomically(self.path / manifest.FILE, manifest.encode(facts))
+        self.manifest = facts
+
+    def _sync(self) -> None:
+        for table in self._tables.values():
+            table.sync()
+        sync_directory(self.path)
+
+
+def _why_no_run(path: Path) -> str:
+    if not path.exists():
+        return "does not exist: there is no run to read; `headrace train` makes runs in the folder runs"
+    below = sorted(found.parent.name for found in path.glob(f"*/{manifest.FILE}")) if path.is_dir() else []
+    below += sorted(packs.load(path / packs.FILE)) if (path / packs.FILE).is_file() else []
+    if below:
+        return f"is not a run but holds some: {', '.join(below[:5])}{', ...' if len(below) > 5 else ''}"
+    return f"is not a run: it has no {manifest.FILE}"

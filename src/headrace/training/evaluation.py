@@ -1,0 +1,132 @@
+"""What a trained agent does when it no longer learns: parameters and normaliser frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.engines.base import Episode, begun, stepped
+from headrace.envs.hosted import Hosted
+from headrace.envs.stacked import whole_observations
+from headrace.errors import BadSetting, HeadraceError
+from headrace.runs.files import storage_errors, write_atomically
+from headrace.runs.folder import RunFolder
+from headrace.runs.manifest import why_ended
+from headrace.training.engine_choice import missing_for
+from headrace.training.run import Run, run_of, whole
+
+PICTURES_PER_SECOND = 15
+
+
+class Evaluation(NamedTuple):
+    """Episodes of a frozen agent."""
+
+    step: int  # of the checkpoint
+    epsilon: float
+    episodes: list[Episode]
+    cut: int  # episodes stopped at the limit of steps
+    notices: list[str]  # checkpoints that could not be used
+
+    @property
+    def returns(self) -> np.ndarray:
+        return np.array([e.episode_return for e in self.episodes])
+
+
+def evaluate(
+    path: str | Path, *, episodes: float = 30, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 27_000
+) -> Evaluation:
+    """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written."""
+    count, limit = whole("episodes", episodes, 1, 1_000_000), whole("max_steps", max_steps, 1)
+    env, policy, folder, step = _load(path, epsilon, seed)
+    played = list(_episodes(env, policy, int(seed), count, limit))
+    cut = sum(cut for _, cut in played)
+    return Evaluation(step, epsilon, [episode for episode, _ in played], cut, folder.notices)
+
+
+def play(
+    path: str | Path, out: str | Path, *, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 1_000
+) -> Evaluation:
+    """Plays one episode and writes it as an animated picture (.gif, .webp or .png)."""
+    if Path(out).suffix.lower() not in (".gif", ".webp", ".png"):
+        raise BadSetting(f"a video's name must end in .gif, .webp or .png, got {str(out)!r}")
+    if find_spec("PIL") is None:
+        raise HeadraceError("a video needs the pillow package: pip install pillow")
+    limit = whole("max_steps", max_steps, 1)
+    env, policy, folder, step = _load(path, epsilon, seed)
+    frames: list[np.ndarray] = []
+    episode, cut = next(_episodes(env, policy, int(seed), 1, limit, frames))
+    _write_animation(frames, Path(out))
+    return Evaluation(step, epsilon, [episode], int(cut), folder.notices)
+
+
+def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunFolder, int]:
+    if not 0 <= epsilon <= 1:
+        raise BadSetting(f"epsilon must be between 0 and 1, got {epsilon}")
+    seed = whole("seed", seed, 0, 2**31 - 1_000_001)  # an episode's seed is this one and its number
+    folder = RunFolder.read(path)
+    checkpoint = folder.latest()
+    if checkpoint is None:
+        why = "; ".join(folder.notices) or _why_none(folder)
+        raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
+    run = run_of(folder.identity)
+    env = host_of(run)
+    policy = policy_kind(run)(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
+    return env, policy, folder, checkpoint.step
+
+
+def _why_none(folder: RunFolder) -> str:
+    if folder.status == "finished":
+        return "they were not kept"
+    if folder.status == "diverged":
+        return f"the agent diverged before one was saved ({why_ended(folder.manifest)})"
+    return "it has none yet: train it for a while first"
+
+
+def policy_kind(run: Run) -> Any:
+    """What plays with a run's arrays: its engine's policy; the reference's reads those of the fast engine too."""
+    if run.engine == "fast" and not missing_for("fast"):
+        from headrace.engines.fast.frozen import FrozenPolicy as Fast
+
+        return Fast
+    from headrace.engines.jax.frozen import FrozenPolicy
+
+    return FrozenPolicy
+
+
+def host_of(run: Run) -> Any:
+    """The run's environment, stepped from Python, which shows whole observations."""
+    return whole_observations(Hosted(run.env.compiled()) if run.form == "compiled" else run.env.host())
+
+
+def _episodes(
+    env: Any, policy: Any, seed: int, count: int, max_steps: int, frames: list[np.ndarray] | None = None
+) -> Iterator[tuple[Episode, bool]]:
+    """Each episode, and whether it was stopped at the limit of steps."""
+    for number in range(count):
+        obs, total, length, last = begun(env, seed + number), 0.0, 0, False
+        while not last and length < max_steps:
+            if frames is not None:
+                frames.append(env.render())
+            timestep = stepped(env, policy(obs), length + 1)
+            obs, last = timestep.obs, bool(timestep.last)
+            total, length = total + float(timestep.reward), length + 1
+        yield Episode(length, total, length), not last
+
+
+def _write_animation(frames: list[np.ndarray], out: Path) -> None:
+    from io import BytesIO
+
+    from PIL import Image
+
+    kind = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}[out.suffix.lower()]
+    pictures = [Image.fromarray(frame) for frame in frames]
+    data = BytesIO()
+    duration = 1000 // PICTURES_PER_SECOND
+    pictures[0].save(data, kind, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, data.getvalue())

@@ -1,0 +1,128 @@
+"""A run as a value: (agent, environment, seed, steps) and what computes it. Its folder is named by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.agents import Agent, agent_named, name_of
+from headrace.engines.base import Engine, HostStream, Stream
+from headrace.envs.base import EnvSpec
+from headrace.envs.registry import Environment, environment
+from headrace.errors import BadSetting
+from headrace.part import from_json, to_json, tweak
+from headrace.runs.manifest import identity_hash
+from headrace.training.engine_choice import choose, require_engine
+
+# Of each engine, raised whenever the same run would give other numbers: no old run is continued by new arithmetic.
+NUMERICS = {"reference": 4, "fast": 6}
+
+
+@dataclass(frozen=True)
+class Run:
+    agent: Agent
+    env: Environment
+    seed: int
+    steps: int
+    engine: str = "reference"
+    form: str = "compiled"  # of the environment
+    open: bool = field(default=False, compare=False)  # engine and form were left open, and are what suits one stream
+    notice: str = field(default="", compare=False)  # why they are not the fast ones
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "agent": to_json(self.agent),
+            "env": {**self.env.identity(), "form": self.form},
+            "seed": self.seed,
+            "steps": self.steps,
+            "engine": self.engine,
+            "numerics": NUMERICS[self.engine],
+        }
+
+    @property
+    def name(self) -> str:
+        """Readable at a glance, and different for every different run."""
+        words = [_safe(name_of(self.agent)), _safe(self.env.label), f"seed{self.seed}", _short(self.steps)]
+        return "_".join([*words, identity_hash(self.identity())[:8]])
+
+    def in_fleet(self) -> Run:
+        """The run as a fleet takes it, where engine and form were left open: the environment in its usual form."""
+        return replace(self, engine="reference", form=self.env.forms[0], notice="") if self.open else self
+
+    def stream(self, threads: int = 1) -> Stream:
+        """A stream that has not begun yet. A second thread, which the fast engine has a use for, changes no number."""
+        require_engine(self.engine)
+        if self.form == "compiled":
+            from headrace.engines.jax.compiled import CompiledStream
+
+            return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
+        env = self.env.host()
+        return HostStream(self._engine(env.spec, threads), env, self.seed)
+
+    def _engine(self, spec: EnvSpec, threads: int) -> Engine:
+        if self.engine == "reference":
+            from headrace.engines.jax.engine import ReferenceEngine
+
+            return ReferenceEngine(self.agent, spec, seed=self.seed, steps=self.steps)
+        from headrace.engines.fast.engine import FastEngine
+
+        return FastEngine(self.agent, spec, seed=self.seed, steps=self.steps, threads=threads)
+
+
+def _safe(label: str) -> str:
+    """The label as part of a folder's name."""
+    return re.sub(r"[^\w.+=-]", "", re.sub(r"[ /(]", "-", label))[:80]
+
+
+def _short(steps: int) -> str:
+    for unit, letter in ((1_000_000, "M"), (1_000, "k")):
+        if steps >= unit and steps * 10 % unit == 0:
+            return f"{steps / unit:g}{letter}"
+    return str(steps)
+
+
+def make_run(
+    agent: str | Agent,
+    env: str | Environment,
+    *,
+    seed: int = 0,
+    steps: float = 5_000_000,
+    settings: Sequence[str] = (),
+    engine: str = "auto",
+    form: str = "auto",
+) -> Run:
+    """The run that these words stand for; settings beginning with `env.` change the environment's rules."""
+    for_env = [s.removeprefix("env.") for s in settings if s.startswith("env.")]
+    found = agent_named(agent) if isinstance(agent, str) else agent
+    place = environment(env) if isinstance(env, str) else env
+    tweaked = tweak(found, *(s for s in settings if not s.startswith("env.")))
+    changed = replace(place, rules=tweak(place.rules, *for_env))
+    seed, steps = whole("seed", seed, 0), whole("steps", steps, 1, 2**31 - 16)
+    chosen = choose(tweaked, changed, engine, form)
+    left_open = engine == form == "auto"
+    return Run(tweaked, changed, seed, steps, chosen.engine, chosen.form, left_open, chosen.notice)
+
+
+def whole(what: str, value: float, low: int, high: int = 2**31 - 1) -> int:
+    """The number as an int; an error where it is not a whole one from `low` to `high`."""
+    if value != value or value in (float("inf"), float("-inf")) or int(value) != value or not low <= value <= high:
+        shown = f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
+        raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {shown}")
+    return int(value)
+
+
+def seconds(what: str, value: float) -> float:
+    """The number; an error where it is no length of time."""
+    if not 0 <= value < float("inf"):
+        raise BadSetting(f"{what} must be a number of seconds from 0, got {value:g}")
+    return value
+
+
+def run_of(identity: dict[str, Any]) -> Run:
+    """The run that a manifest's identity describes."""
+    env = identity["env"]
+    place = Environment(environment(env["name"]).name, from_json(env["rules"]))
+    agent = from_json(identity["agent"])
+    return Run(agent, place, identity["seed"], identity["steps"], identity["engine"], env["form"])
