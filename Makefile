@@ -2,10 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup lint long-test test-elsewhere lock clean
+.PHONY: demo learner test setup lint long-test test-elsewhere lock clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
+
+# The learner's library alone, in place: enough after a change of a C source.
+learner:
+	$(CC) -std=c11 -O3 -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -shared -fPIC -o src/headrace/learner/_learner.so src/headrace/learner/library.c -lm
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -25,7 +29,7 @@ test-elsewhere: setup
 
 setup: .venv/ready
 
-.venv/ready: requirements.lock pyproject.toml
+.venv/ready: requirements.lock pyproject.toml setup.py $(wildcard src/headrace/learner/*.[ch] src/headrace/learner/games/*.[ch])
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"headrace needs Python 3.11 or newer, {sys.executable} is {v[0]}.{v[1]}: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock

@@ -1,0 +1,22 @@
+"""Compiles the learner in C. Without a compiler the package installs all the same, and runs on the definition."""
+
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+FOLDER = Path("src/headrace/learner")
+FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra"]
+
+setup(
+    ext_modules=[
+        Extension(
+            "headrace.learner._learner",
+            sources=[str(FOLDER / "library.c")],
+            depends=[str(path) for path in sorted(FOLDER.rglob("*.[ch]"))],
+            extra_compile_args=[] if sys.platform == "win32" else FLAGS,
+            libraries=[] if sys.platform == "win32" else ["m"],
+            optional=True,
+        )
+    ]
+)
