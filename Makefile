@@ -1,6 +1,8 @@
 # `make demo` and `make test` do all set-up themselves; `make setup` alone leaves everything in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+LEARNER := src/headrace/learner
+LEARNER_FLAGS := -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra -Wno-psabi
 
 .PHONY: demo learner test setup lint long-test test-elsewhere lock clean
 
@@ -9,7 +11,8 @@ demo: setup
 
 # The learner's library alone, in place: enough after a change of a C source.
 learner:
-	$(CC) -std=c11 -O3 -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -shared -fPIC -o src/headrace/learner/_learner.so src/headrace/learner/library.c -lm
+	@rm -f $(LEARNER)/_learner.*
+	$(CC) $(LEARNER_FLAGS) -Werror -shared -fPIC -o $(LEARNER)/_learner.so $(addprefix $(LEARNER)/,library.c learner.c learner_avx2.c learner_avx512.c) -lm
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -6,13 +6,14 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDER = Path("src/headrace/learner")
-FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra"]
+FLAGS = "-std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra -Wno-psabi".split()
+SOURCES = ("library.c", "learner.c", "learner_avx2.c", "learner_avx512.c")
 
 setup(
     ext_modules=[
         Extension(
             "headrace.learner._learner",
-            sources=[str(FOLDER / "library.c")],
+            sources=[str(FOLDER / name) for name in SOURCES],
             depends=[str(path) for path in sorted(FOLDER.rglob("*.[ch]"))],
             extra_compile_args=[] if sys.platform == "win32" else FLAGS,
             libraries=[] if sys.platform == "win32" else ["m"],

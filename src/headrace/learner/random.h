@@ -52,9 +52,11 @@ static inline uint32_t hr_bits(hr_key key, uint32_t i) {
     return out[0] ^ out[1];
 }
 
+static inline float hr_uniform_at(hr_key key, uint32_t i) { return (float)(hr_bits(key, i) >> 9) * 0x1p-23f; }
+
 /* Uniform numbers in [0, 1) with 23 random bits each, as `jax.random.uniform(key, (n,))` gives them. */
 static inline void hr_uniform(hr_key key, float *out, size_t n) {
-    for (size_t i = 0; i < n; i++) out[i] = (float)(hr_bits(key, (uint32_t)i) >> 9) * 0x1p-23f;
+    for (size_t i = 0; i < n; i++) out[i] = hr_uniform_at(key, (uint32_t)i);
 }
 
 #endif

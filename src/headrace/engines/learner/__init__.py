@@ -1,0 +1,1 @@
+"""The C learner as an engine."""

@@ -1,0 +1,457 @@
+/* Where everything lies: one block of memory, laid out from the description alone. */
+#ifndef HR_LAYOUT_H
+#define HR_LAYOUT_H
+
+#include "learner.h"
+#include "modules.h"
+#include "networks.h"
+#include "random.h"
+#include "scales.h"
+#include "spr.h"
+
+#define SEEN_STATES 8 /* observations that sight is measured on, ... */
+#define SEEN_EVERY 125 /* ... so many steps apart */
+#define STEP_DRAWS 3  /* explore, action, replay */
+
+/* What a step reports, in the order in which one becomes infinite through another; the last is not watched. */
+enum {
+    REWARD, Q, H, TD_ERROR, Q_GRADIENT_NORM, TD_UPDATE_NORM, H_UPDATE_NORM, AUX_LOSS, AUX_GUARDED, AUX_UPDATE_NORM,
+    COSINE_BEFORE_ORTH, COSINE_BEFORE_ORTH2, EPSILON, GUARDED, STEP_SIZE, OVERSHOOT, METRICS
+};
+static const char *const METRIC_NAMES[METRICS] = {
+    "reward", "q", "h", "td_error", "q_gradient_norm", "td_update_norm", "h_update_norm", "aux_loss", "aux_guarded",
+    "aux_update_norm", "cosine_before_orth", "cosine_before_orth2", "epsilon", "guarded", "step_size", "overshoot",
+};
+static int is_of_aux(int metric) { return metric >= AUX_LOSS && metric <= COSINE_BEFORE_ORTH2; }
+
+enum { ENCODER, PROJECTION, HEAD, AUX_PROJECTION, DYNAMICS, PREDICTOR, H_ENCODER, H_PROJECTION, H_HEAD, MODULES };
+static const char *const MODULE_NAMES[MODULES] = {
+    "encoder", "projection", "head", "aux_projection", "dynamics", "predictor", "h_encoder", "h_projection", "h_head",
+};
+
+/* What is learnt from, by slot where transitions are kept. */
+typedef struct {
+    float *obs, *next_obs, *reward;
+    int32_t *action;
+    uint8_t *terminated, *truncated, *last, *greedy;
+} transitions;
+
+struct hr_learner {
+    uint32_t format, size;
+    hr_config config;
+    hr_learner *self; /* where the pointers below were made */
+    hr_key key;
+    architecture net;
+    int frame, observation, dense_rows;
+
+    /* saved */
+    module modules[MODULES];
+    float *td_target[3], *aux_target[2]; /* encoder, projection, head */
+    float *h_trace;
+    transitions memory;
+    int32_t *inserted;
+    float *window;
+    int32_t *window_actions, *window_held;
+    int32_t *step;
+    moments obs_scale, reward_scale;
+    float *discounted, *obs;
+    int32_t *action;
+    uint8_t *greedy;
+    float *episode_return;
+    int32_t *episode_length;
+    int32_t *tally; /* steps, active steps, bad step, bad quantity */
+    float *sums[METRICS], *seen;
+
+    /* made anew at every step, or from what is saved */
+    float *next_obs, *frame_room, *draws;
+    float reward, epsilon;
+    int cut, active, room_draws; /* cut: traces count as zero, whatever is written there */
+    float metrics[METRICS];
+    hr_episode finished;
+    pass acting, following, bootstrap, recalled, h, h_following;
+    float *rows_x, *rows_y, *rows_d, *rows_dx; /* bootstrap, guesses, truths; slopes: bootstrap, guesses, Q(s, a) */
+    int row_x, row_y;
+    float *encoder_gradient[4], *head_gradient[3]; /* Q(s, a), max Q(s'), h(s, a), auxiliary */
+    float *dynamics_gradient, *slope[2], *turned;
+    float *sorted; /* room for choosing the first weights */
+    int32_t *places;
+    spr spr;
+    motion q_motion, h_motion;
+    float q_step, h_step; /* how far the RL update goes along its direction */
+};
+
+#define FIRST_ARRAY ((sizeof(hr_learner) + 63) / 64 * 64)
+
+typedef struct {
+    char *base; /* absent while sizes are only counted */
+    size_t used;
+    int32_t wanted, count;
+    hr_array *found;
+} binder;
+
+static void *bytes(binder *b, size_t n) {
+    char *place = b->base ? b->base + b->used : 0;
+    b->used += (n + 64 + 63) / 64 * 64; /* a vector's room behind */
+    return place;
+}
+static float *floats(binder *b, size_t n) { return bytes(b, n * sizeof(float)); }
+static int32_t *wholes(binder *b, size_t n) { return bytes(b, n * sizeof(int32_t)); }
+
+static void append(char *name, const char *more) {
+    size_t n = strlen(name);
+    while (*more && n < sizeof(((hr_array *)0)->name) - 1) name[n++] = *more++;
+    name[n] = 0;
+}
+
+/* Notes an array of the saved state, its name in three parts. */
+static void saved(binder *b, const char *a, const char *c, const char *d, int type, const void *place, int dimensions,
+                  int s0, int s1, int s2, int s3) {
+    if (b->count++ != b->wanted || !b->found) return;
+    *b->found = (hr_array){.type = type, .dimensions = dimensions, .shape = {s0, s1, s2, s3}};
+    append(b->found->name, "stream/");
+    append(b->found->name, a), append(b->found->name, c), append(b->found->name, d);
+    b->found->offset = (uint64_t)((const char *)place - b->base);
+}
+
+static float *saved_number(binder *b, const char *a, const char *c) {
+    float *place = floats(b, 1);
+    saved(b, a, c, "", HR_FLOAT32, place, 0, 0, 0, 0, 0);
+    return place;
+}
+static int32_t *saved_whole(binder *b, const char *a, const char *c) {
+    int32_t *place = wholes(b, 1);
+    saved(b, a, c, "", HR_INT32, place, 0, 0, 0, 0, 0);
+    return place;
+}
+static uint8_t *saved_flag(binder *b, const char *a, const char *c) {
+    uint8_t *place = bytes(b, 1);
+    saved(b, a, c, "", HR_BOOL, place, 0, 0, 0, 0, 0);
+    return place;
+}
+
+/* An image, or a vector, or several of them. */
+static float *saved_images(binder *b, const hr_config *c, const char *name, int many, int channels) {
+    float *place = floats(b, (size_t)(many ? many : 1) * (size_t)(c->height * c->width * channels));
+    const int s[] = {many, c->height, c->width, channels}, first = many ? 0 : 1;
+    if (c->spatial)
+        saved(b, name, "", "", HR_FLOAT32, place, 4 - first, s[first], s[first + 1], s[first + 2], many ? s[3] : 0);
+    else
+        saved(b, name, "", "", HR_FLOAT32, place, 2 - first, many ? many : channels, channels, 0, 0);
+    return place;
+}
+
+/* The layers of a module, as shapes of weights; 0 past the last one. */
+static int layer_of(const hr_learner *l, int which, int i, int shape[4], int *biased) {
+    const int kind = which >= H_ENCODER ? which - H_ENCODER : which;
+    *biased = kind != HEAD;
+    const convolution *c = 0;
+    int extra = 0;
+    if (kind == ENCODER && i < l->net.layers) c = &l->net.encoder[i];
+    if (kind == DYNAMICS && i < 2) c = &l->spr.net.layer[i], extra = i ? 0 : l->net.actions;
+    if (c && l->config.spatial) {
+        shape[0] = c->kernel_height, shape[1] = c->kernel_width;
+        shape[2] = c->in_channels + extra, shape[3] = c->channels;
+        return 4;
+    }
+    if (c) {
+        shape[0] = c->in_channels + extra, shape[1] = c->channels;
+        return 2;
+    }
+    if (i || kind == ENCODER || kind == DYNAMICS) return 0;
+    shape[0] = kind == HEAD || kind == PREDICTOR ? l->net.hidden : l->net.latent;
+    shape[1] = kind == HEAD ? l->net.actions : l->net.hidden;
+    return 2;
+}
+
+/* Room for arrays like a module's, saved under `group`; 0 for `group`: not saved. */
+static float *module_arrays(binder *b, const hr_learner *l, const char *group, int which, const char *name) {
+    int s[4] = {0}, biased, dimensions;
+    size_t size = 0;
+    for (int i = 0; (dimensions = layer_of(l, which, i, s, &biased)); i++) {
+        size_t n = 1;
+        for (int k = 0; k < dimensions; k++) n *= (size_t)s[k];
+        size += n + (biased ? (size_t)s[dimensions - 1] : 0);
+    }
+    float *place = floats(b, size), *at = place;
+    for (int i = 0; group && (dimensions = layer_of(l, which, i, s, &biased)); i++) {
+        char tail[] = "/0/w";
+        tail[1] = (char)('0' + i);
+        char whole[64] = "";
+        append(whole, name), append(whole, tail);
+        size_t n = 1;
+        for (int k = 0; k < dimensions; k++) n *= (size_t)s[k];
+        saved(b, group, whole, "", HR_FLOAT32, at, dimensions, s[0], s[1], s[2], s[3]);
+        if (at) at += n;
+        whole[strlen(whole) - 1] = 'b';
+        if (biased) {
+            saved(b, group, whole, "", HR_FLOAT32, at, 1, s[dimensions - 1], 0, 0, 0);
+            if (at) at += s[dimensions - 1];
+        }
+    }
+    return place;
+}
+
+static convolution convolution_of(int height, int width, int channels, const hr_layer *layer, size_t *at, int extra) {
+    convolution c = {
+        .in_height = height, .in_width = width, .in_channels = channels, .kernel_height = layer->kernel_height,
+        .kernel_width = layer->kernel_width, .stride_height = layer->stride_height, .stride_width = layer->stride_width,
+        .channels = layer->channels,
+    };
+    c.height = (height - c.kernel_height) / c.stride_height + 1, c.width = (width - c.kernel_width) / c.stride_width + 1;
+    c.w = *at, c.b = c.w + (size_t)(c.kernel_height * c.kernel_width * (channels + extra) * c.channels);
+    *at = c.b + (size_t)c.channels;
+    return c;
+}
+
+static void plan_networks(hr_learner *l) {
+    const hr_config *config = &l->config;
+    architecture *net = &l->net;
+    size_t at = 0;
+    int height = config->height, width = config->width, channels = config->channels * config->frames;
+    l->frame = height * width * config->channels, l->observation = height * width * channels;
+    for (int i = 0; i < config->layers; i++) {
+        net->encoder[i] = convolution_of(height, width, channels, &config->layer[i], &at, 0);
+        height = net->encoder[i].height, width = net->encoder[i].width, channels = net->encoder[i].channels;
+    }
+    net->layers = config->layers, net->hidden = config->hidden, net->actions = config->actions;
+    net->latent = height * width * channels, net->relu = config->head == HR_RELU;
+
+    spr *s = &l->spr;
+    dynamics *d = &s->net;
+    s->horizon = config->aux.horizon, s->latent = net->latent, s->hidden = net->hidden;
+    d->height = height, d->width = width, d->channels = channels, d->actions = config->actions;
+    d->pad = config->spatial ? 1 : 0;
+    const int kernel = config->spatial ? 3 : 1;
+    const hr_layer layer = {kernel, kernel, 1, 1, channels};
+    at = 0;
+    for (int i = 0; i < 2; i++) {
+        d->layer[i] = convolution_of(height + 2 * d->pad, width + 2 * d->pad, channels, &layer, &at, i ? 0 : d->actions);
+        d->w[i] = d->layer[i].w, d->b[i] = d->layer[i].b;
+    }
+    d->size = at;
+}
+
+static size_t encoder_size(const architecture *net) {
+    const convolution *last = &net->encoder[net->layers - 1];
+    return last->b + (size_t)last->channels;
+}
+
+/* Room for an observation's way through a value network; without a projection, for its way to the latent. */
+static pass pass_of(binder *b, const architecture *net, int projects) {
+    pass p = {0};
+    for (int i = 0; i < net->layers; i++) {
+        p.layer[i].normal = floats(b, (size_t)outputs_of(&net->encoder[i]));
+        p.layer[i].out = floats(b, (size_t)outputs_of(&net->encoder[i]));
+    }
+    p.x = floats(b, (size_t)net->latent + 1);
+    if (!projects) return p;
+    p.d = floats(b, (size_t)net->hidden);
+    p.top.normal = floats(b, (size_t)net->hidden), p.top.out = floats(b, (size_t)net->hidden);
+    p.q = floats(b, (size_t)net->actions);
+    return p;
+}
+
+static int largest_image(const architecture *net) {
+    int most = net->latent;
+    for (int i = 0; i < net->layers; i++)
+        if (image_of(&net->encoder[i]) > most && i) most = image_of(&net->encoder[i]);
+    return most;
+}
+
+static size_t largest_weights(const architecture *net) {
+    size_t most = 0;
+    for (int i = 0; i < net->layers; i++) {
+        const size_t n = (size_t)inputs_of(&net->encoder[i]) * (size_t)net->encoder[i].channels;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static size_t largest_fan_in(const hr_learner *l) {
+    int s[4], biased, dimensions;
+    size_t most = 0;
+    for (int which = 0; which < MODULES; which++)
+        for (int i = 0; (dimensions = layer_of(l, which, i, s, &biased)); i++) {
+            size_t n = 1;
+            for (int k = 0; k < dimensions - 1; k++) n *= (size_t)s[k];
+            if (n > most) most = n;
+        }
+    return most;
+}
+
+static int shared_projection(const hr_config *c) { return c->aux.separate ? AUX_PROJECTION : PROJECTION; }
+
+static void bind_module(binder *b, hr_learner *l, int which) {
+    const hr_config *c = &l->config;
+    const int spr = c->aux.objective == HR_SPR, of_h = which >= H_ENCODER, kind = of_h ? which - H_ENCODER : which;
+    const char *name = MODULE_NAMES[which], *plain = MODULE_NAMES[kind];
+    module *m = &l->modules[which];
+    *m = (module){.name = name, .of_h = of_h};
+    m->td = kind <= HEAD, m->in_q = m->td && !of_h;
+    m->aux = spr && !of_h && (kind == ENCODER || kind == shared_projection(c) || kind > AUX_PROJECTION);
+    m->w = module_arrays(b, l, "agent/params/", which, name);
+    if (m->td && c->rule == HR_STREAM_Q) m->trace = module_arrays(b, l, "agent/td/trace/", kind, plain);
+    if (m->td && c->rule == HR_QRC) {
+        const char *group = of_h ? "agent/td/h_grad_trace/" : "agent/td/q_grad_trace/";
+        m->trace = module_arrays(b, l, group, kind, plain);
+    }
+    if (m->aux && c->aux.filter.history) m->history = module_arrays(b, l, "agent/aux/history/", kind, plain);
+    if (m->in_q && c->td_filter.history) m->td_history = module_arrays(b, l, "agent/td_history/", kind, plain);
+    if (m->in_q && m->aux && c->merge == HR_ORTH2_AVERAGE) m->average = module_arrays(b, l, "agent/merge/", kind, plain);
+
+    int s[4], biased;
+    layer_of(l, which, 0, s, &biased);
+    const int flat = kind == ENCODER || kind == DYNAMICS || kind == HEAD;
+    m->rows = flat ? 1 : s[0] + 1, m->columns = s[1];
+    if (kind == ENCODER) m->columns = (int)encoder_size(&l->net);
+    if (kind == DYNAMICS) m->columns = (int)l->spr.net.size;
+    if (kind == HEAD) m->columns = s[0] * s[1];
+}
+
+static const float ONE = 1;
+
+/* Which inner products the filters, the merge and the bound need of each module. */
+static void plan_measures(hr_learner *l) {
+    const hr_config *c = &l->config;
+    for (int i = 0; i < MODULES; i++) {
+        module *m = &l->modules[i];
+        if (!m->w) continue;
+        const unsigned td = m->td ? HAS(R) | (m->td_history ? HAS(E) : 0) : 0;
+        const unsigned aux = m->aux ? HAS(G) | (m->history ? HAS(C) : 0) : 0;
+        const unsigned average = m->average ? HAS(M) : 0;
+        m->measured = aux;
+        if (m->td_history) m->measured |= td;
+        if (i == ENCODER && m->aux) m->measured |= td;
+        if (m->in_q && m->aux && c->merge != HR_AS_THEY_ARE) m->measured |= td | average;
+        if (c->bound > 0) m->measured |= td;
+        m->at_rest = m->td_history || c->bound > 0 ? td : 0;
+    }
+}
+
+/* Whether a step of this agent reports the quantity. */
+static int reports(const hr_config *c, int metric) {
+    if (is_of_aux(metric)) return c->aux.objective == HR_SPR;
+    if (metric == H || metric == H_UPDATE_NORM) return c->rule == HR_QRC;
+    if (metric == STEP_SIZE) return c->rule == HR_STREAM_Q;
+    return c->rule != HR_STREAM_Q || (metric != GUARDED && metric != OVERSHOOT);
+}
+
+/* Lays everything out; where `base` is absent, only counts. */
+static void lay_out(binder *b, hr_learner *l) {
+    const hr_config *c = &l->config;
+    const architecture *net = &l->net;
+    const int spr_on = c->aux.objective == HR_SPR, K = spr_on ? c->aux.horizon : 0;
+    const int channels = c->channels * c->frames;
+    plan_networks(l);
+    for (int i = 0; i < MODULES; i++) {
+        const int exists = i <= HEAD || (i >= H_ENCODER && c->rule == HR_QRC) ||
+                           (spr_on && (i == DYNAMICS || i == PREDICTOR || (i == AUX_PROJECTION && c->aux.separate)));
+        if (exists) bind_module(b, l, i);
+        else l->modules[i] = (module){0};
+    }
+    plan_measures(l);
+
+    for (int i = 0; i < 3; i++)
+        l->td_target[i] = c->target.kind ? module_arrays(b, l, "agent/td/target/", i, MODULE_NAMES[i]) : l->modules[i].w;
+    const int projections[] = {ENCODER, shared_projection(c)};
+    for (int i = 0; spr_on && i < 2; i++) {
+        const int which = projections[i];
+        l->aux_target[i] = c->aux.target.kind ? module_arrays(b, l, "agent/aux/target/", which, MODULE_NAMES[which])
+                                              : l->modules[which].w;
+    }
+    if (c->rule == HR_QRC) l->h_trace = saved_number(b, "agent/td/h_trace", "");
+    const int kept = c->replay ? c->replay : 1;
+    transitions *t = &l->memory;
+    if (c->replay) {
+        l->inserted = saved_whole(b, "agent/td/memory/inserted", "");
+        t->obs = saved_images(b, c, "agent/td/memory/stored/obs", kept, channels);
+        t->action = wholes(b, (size_t)kept);
+        saved(b, "agent/td/memory/stored/action", "", "", HR_INT32, t->action, 1, kept, 0, 0, 0);
+        t->reward = floats(b, (size_t)kept);
+        saved(b, "agent/td/memory/stored/reward", "", "", HR_FLOAT32, t->reward, 1, kept, 0, 0, 0);
+        t->next_obs = saved_images(b, c, "agent/td/memory/stored/next_obs", kept, channels);
+        uint8_t **flags[] = {&t->terminated, &t->truncated, &t->last, &t->greedy};
+        const char *const names[] = {"terminated", "truncated", "last", "greedy"};
+        for (int i = 0; i < 4; i++) {
+            *flags[i] = bytes(b, (size_t)kept);
+            saved(b, "agent/td/memory/stored/", names[i], "", HR_BOOL, *flags[i], 1, kept, 0, 0, 0);
+        }
+    }
+    if (spr_on) {
+        const int slots = c->aux.ring ? K + 1 : K;
+        l->window = saved_images(b, c, "agent/aux/window/observations", slots, channels);
+        l->window_actions = wholes(b, (size_t)slots);
+        saved(b, "agent/aux/window/actions", "", "", HR_INT32, l->window_actions, 1, slots, 0, 0, 0);
+        l->window_held = saved_whole(b, "agent/aux/window/held", "");
+    }
+    l->step = saved_whole(b, "agent/step", "");
+
+    const char *const parts[] = {"mean", "mean_rest", "squares", "squares_rest"};
+    float **of_obs[] = {&l->obs_scale.mean, &l->obs_scale.mean_rest, &l->obs_scale.squares, &l->obs_scale.squares_rest};
+    float **of_reward[] = {
+        &l->reward_scale.mean, &l->reward_scale.mean_rest, &l->reward_scale.squares, &l->reward_scale.squares_rest};
+    l->obs_scale.count = saved_whole(b, "obs_scale/count", "");
+    l->reward_scale.count = saved_whole(b, "reward_scale/moments/count", "");
+    for (int i = 0; i < 4; i++) {
+        char name[40] = "obs_scale/";
+        append(name, parts[i]);
+        *of_obs[i] = saved_images(b, c, name, 0, c->channels);
+        *of_reward[i] = saved_number(b, "reward_scale/moments/", parts[i]);
+    }
+    l->discounted = saved_number(b, "reward_scale/discounted", "");
+    l->obs = saved_images(b, c, "obs", 0, channels);
+    l->action = saved_whole(b, "choice/action", "");
+    l->greedy = saved_flag(b, "choice/greedy", "");
+    l->episode_return = saved_number(b, "episode_return", "");
+    l->episode_length = saved_whole(b, "episode_length", "");
+    l->tally = wholes(b, 4);
+    const char *const tallies[] = {"tally/steps", "tally/active_steps", "tally/bad_step", "tally/bad_quantity"};
+    for (int i = 0; i < 4; i++)
+        saved(b, tallies[i], "", "", HR_INT32, l->tally ? l->tally + i : 0, 0, 0, 0, 0, 0);
+    for (int i = 0; i < METRICS; i++) {
+        if (!reports(c, i)) l->sums[i] = 0;
+        else l->sums[i] = saved_number(b, is_of_aux(i) ? "tally/aux_sums/" : "tally/sums/", METRIC_NAMES[i]);
+    }
+    l->seen = saved_images(b, c, "seen", SEEN_STATES, channels);
+
+    /* what is not saved */
+    l->next_obs = floats(b, (size_t)l->observation), l->frame_room = floats(b, (size_t)l->frame);
+    l->room_draws = STEP_DRAWS + (spr_on ? VIEW_DRAWS * (K + 1) : 0);
+    l->draws = floats(b, (size_t)l->room_draws);
+    l->acting = pass_of(b, net, 1), l->following = pass_of(b, net, 1), l->bootstrap = pass_of(b, net, 1);
+    if (c->replay) l->recalled = pass_of(b, net, 1);
+    if (c->rule == HR_QRC) l->h = pass_of(b, net, 1), l->h_following = pass_of(b, net, 1);
+    l->row_x = (net->latent + 1 + 15) / 16 * 16, l->row_y = (net->hidden + 15) / 16 * 16;
+    l->rows_x = floats(b, (size_t)(l->row_x * (1 + 2 * K))), l->rows_y = floats(b, (size_t)(l->row_y * (1 + 2 * K)));
+    l->rows_d = floats(b, (size_t)(l->row_y * (2 + K))), l->rows_dx = floats(b, (size_t)(l->row_x * (2 + K)));
+    const size_t encoder = encoder_size(net), head = (size_t)(net->hidden * net->actions);
+    const int qrc = c->rule == HR_QRC;
+    for (int i = 0; i < 4; i++)
+        l->encoder_gradient[i] = i == 0 || (i < 3 && qrc) || (i == 3 && spr_on) ? floats(b, encoder) : 0;
+    for (int i = 0; i < 3; i++) l->head_gradient[i] = i == 0 || qrc ? floats(b, head) : 0;
+    for (int i = 0; i < 2; i++) l->slope[i] = floats(b, (size_t)largest_image(net));
+    l->turned = floats(b, largest_weights(net));
+    const size_t most = largest_fan_in(l);
+    l->sorted = floats(b, most), l->places = wholes(b, 2 * most);
+    if (!spr_on) return;
+    spr *s = &l->spr;
+    const dynamics *d = &s->net;
+    const size_t plain = (size_t)(taps_of(d) * d->channels * d->channels), latent = (size_t)net->latent;
+    const size_t padded = (size_t)image_of(&d->layer[0]), h = (size_t)net->hidden;
+    s->view = floats(b, (size_t)l->observation), s->other_view = floats(b, (size_t)l->observation);
+    s->first = pass_of(b, net, 0), s->seen = pass_of(b, net, 0);
+    for (int k = 0; k < K; k++)
+        for (int i = 0; i < 2; i++) {
+            s->step[k][i].normal = floats(b, latent), s->step[k][i].out = floats(b, latent);
+            s->padded[k][i] = floats(b, padded);
+        }
+    l->dynamics_gradient = floats(b, d->size);
+    s->plain = floats(b, plain), s->plain_gradient = floats(b, plain);
+    for (int i = 0; i < 2; i++) s->turned[i] = floats(b, plain);
+    s->bias = floats(b, (size_t)(d->actions * d->channels)), s->action_gradient = floats(b, (size_t)(d->actions * d->channels));
+    s->rows_d = floats(b, (size_t)K * latent), s->padded_d = floats(b, padded);
+    s->projected = floats(b, (size_t)K * (h + 1)), s->projected_d = floats(b, (size_t)K * h);
+    s->guess = floats(b, (size_t)K * h), s->guess_d = floats(b, (size_t)K * h);
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* The networks: convolutions with a LayerNorm over the whole sample and LeakyReLU, forwards and back. */
+#ifndef HR_NETWORKS_H
+#define HR_NETWORKS_H
+
+#include "learner.h"
+#include "products.h"
+
+#define LAYER_NORM_EPS 1e-5f
+#define NEGATIVE_SLOPE 0.01f
+
+/* One convolution without padding: sizes of what comes in, of its windows, and of what comes out. */
+typedef struct {
+    int in_height, in_width, in_channels, kernel_height, kernel_width, stride_height, stride_width;
+    int height, width, channels;
+    size_t w, b; /* where its weights and biases begin in the module */
+} convolution;
+
+static int inputs_of(const convolution *c) { return c->kernel_height * c->kernel_width * c->in_channels; }
+static int places_of(const convolution *c) { return c->height * c->width; }
+static int outputs_of(const convolution *c) { return places_of(c) * c->channels; }
+static int image_of(const convolution *c) { return c->in_height * c->in_width * c->in_channels; }
+
+/* Whether its one window is the whole image. */
+static int is_dense(const convolution *c) {
+    return c->in_height == c->kernel_height && c->in_width == c->kernel_width;
+}
+
+/* What a layer made of its input, as its gradient needs it. */
+typedef struct {
+    const float *in;
+    float *normal; /* after the LayerNorm */
+    float *out;    /* after the activation */
+    float scale;   /* 1 / standard deviation before the LayerNorm */
+} activation;
+
+/* normal <- (x - mean) / sqrt(var + eps) in place, out <- LeakyReLU(normal). */
+static float normalise_layer(float *x, float *out, int n) {
+    vec sum = {0};
+    int i = 0;
+    float rest = 0;
+    for (; i + LANES <= n; i += LANES) sum += load(x + i);
+    for (; i < n; i++) rest += x[i];
+    const float mean = (total(sum) + rest) / (float)n;
+    vec square = {0};
+    rest = 0;
+    for (i = 0; i + LANES <= n; i += LANES) {
+        const vec centred = load(x + i) - mean;
+        square += centred * centred;
+    }
+    for (; i < n; i++) rest += (x[i] - mean) * (x[i] - mean);
+    const float scale = 1.0f / sqrtf((total(square) + rest) / (float)n + LAYER_NORM_EPS);
+    for (i = 0; i < n; i++) {
+        const float normal = (x[i] - mean) * scale;
+        x[i] = normal;
+        out[i] = normal >= 0 ? normal : NEGATIVE_SLOPE * normal;
+    }
+    return scale;
+}
+
+/* d <- the gradient by what came into the LayerNorm, from that by what came out of the activation; in place. */
+static void back_through_activation(const activation *a, float *d, int n) {
+    vec sum = {0}, along = {0};
+    float rest = 0, rest_along = 0;
+    int i = 0;
+    for (i = 0; i < n; i++) d[i] = a->normal[i] >= 0 ? d[i] : NEGATIVE_SLOPE * d[i];
+    for (i = 0; i + LANES <= n; i += LANES) {
+        sum += load(d + i);
+        along += load(d + i) * load(a->normal + i);
+    }
+    for (; i < n; i++) rest += d[i], rest_along += d[i] * a->normal[i];
+    const float mean = (total(sum) + rest) / (float)n, mean_along = (total(along) + rest_along) / (float)n;
+    const float scale = a->scale;
+    for (i = 0; i < n; i++) d[i] = scale * (d[i] - mean - a->normal[i] * mean_along);
+}
+
+/* a->out <- activation of the convolution of a->in; `bias` stands for the layer's own. */
+static void convolve_forwards(const convolution *c, const float *w, const float *bias, activation *a) {
+    const int row = c->in_width * c->in_channels;
+    if (is_dense(c)) {
+        copy(a->normal, bias, (size_t)c->channels);
+        dense_forwards(w, inputs_of(c), c->channels, a->in, 0, a->normal, 0, 1);
+    } else {
+        const hr_product p = {
+            .rows = places_of(c), .per = c->width, .a_big = c->stride_height * row,
+            .a_small = c->stride_width * c->in_channels, .o_big = c->width * c->channels, .o_small = c->channels,
+            .segments = c->kernel_height, .run = c->kernel_width * c->in_channels, .a_segment = row, .a_step = 1,
+            .columns = c->channels, .b_stride = c->channels,
+        };
+        product(&p, a->in, w, a->normal);
+        for (int m = 0; m < places_of(c); m++)
+            for (int n = 0; n < c->channels; n++) a->normal[m * c->channels + n] += bias[n];
+    }
+    a->scale = normalise_layer(a->normal, a->out, outputs_of(c));
+}
+
+/* The gradient by weights and biases, written to g_w and g_b or added, from d, that by the convolution's result. */
+static void convolve_back_to_weights(const convolution *c, const float *in, const float *d, float *g_w, float *g_b,
+                                     int add) {
+    const int row = c->in_width * c->in_channels, run = c->kernel_width * c->in_channels;
+    const hr_product p = {
+        .rows = inputs_of(c), .per = run, .a_big = row, .a_small = 1, .o_big = run * c->channels,
+        .o_small = c->channels, .segments = c->height, .run = c->width, .a_segment = c->stride_height * row,
+        .a_step = c->stride_width * c->in_channels, .columns = c->channels, .b_stride = c->channels, .add = add,
+    };
+    product(&p, in, d, g_w);
+    if (!add) fill(g_b, 0, (size_t)c->channels);
+    for (int m = 0; m < places_of(c); m++)
+        for (int n = 0; n < c->channels; n++) g_b[n] += d[m * c->channels + n];
+}
+
+/* turned[n][k] <- w[k][n] */
+static void turn(const float *w, int inputs, int outputs, float *turned) {
+    for (int k = 0; k < inputs; k++)
+        for (int n = 0; n < outputs; n++) turned[(size_t)n * (size_t)inputs + (size_t)k] = w[k * outputs + n];
+}
+
+/* dx <- the gradient by the image; `turned` are the weights, inputs and outputs changed about. */
+static void convolve_back_to_image(const convolution *c, const float *turned, const float *d, float *dx) {
+    const int inputs = inputs_of(c), run = c->kernel_width * c->in_channels, row = c->in_width * c->in_channels;
+    fill(dx, 0, (size_t)image_of(c));
+    for (int i = 0; i < c->kernel_height; i++) {
+        const hr_product p = {
+            .rows = places_of(c), .per = c->width, .a_big = c->width * c->channels, .a_small = c->channels,
+            .o_big = c->stride_height * row, .o_small = c->stride_width * c->in_channels,
+            .segments = 1, .run = c->channels, .a_step = 1, .columns = run, .b_stride = inputs, .add = 1,
+        };
+        product(&p, d, turned + i * run, dx + i * row);
+    }
+}
+
+/* The weights of a value network, Q or h. */
+typedef struct {
+    float *encoder, *projection, *head;
+} weights;
+
+typedef struct {
+    int layers, latent, hidden, actions, relu;
+    convolution encoder[HR_MOST_LAYERS];
+} architecture;
+
+/* One observation's way through a value network. */
+typedef struct {
+    activation layer[HR_MOST_LAYERS];
+    float *x;       /* the latent, and a one behind it for the projection's bias */
+    float *d;       /* gradient by the projection's result */
+    activation top; /* projection, LayerNorm, activation */
+    float *q;
+} pass;
+
+static void encode(const architecture *net, const float *encoder, const float *obs, pass *p) {
+    for (int l = 0; l < net->layers; l++) {
+        const convolution *c = &net->encoder[l];
+        p->layer[l].in = l ? p->layer[l - 1].out : obs;
+        convolve_forwards(c, encoder + c->w, encoder + c->b, &p->layer[l]);
+    }
+    copy(p->x, p->layer[net->layers - 1].out, (size_t)net->latent);
+    p->x[net->latent] = 1;
+}
+
+/* Q(s, .) from what the projection made of the latent. */
+static void finish(const architecture *net, const float *head, pass *p) {
+    const int hidden = net->hidden, actions = net->actions;
+    if (net->relu)
+        for (int i = 0; i < hidden; i++) p->top.out[i] = p->top.normal[i] > 0 ? p->top.normal[i] : 0;
+    else
+        p->top.scale = normalise_layer(p->top.normal, p->top.out, hidden);
+    fill(p->q, 0, (size_t)actions);
+    for (int i = 0; i < hidden; i++)
+        for (int a = 0; a < actions; a++) p->q[a] += p->top.out[i] * head[i * actions + a];
+}
+
+static void project(const architecture *net, const float *projection, pass *p) {
+    fill(p->top.normal, 0, (size_t)net->hidden);
+    dense_forwards(projection, net->latent + 1, net->hidden, p->x, 0, p->top.normal, 0, 1);
+}
+
+/* p->d from Q(s, a): the gradient by the projection's result. */
+static void back_from_head(const architecture *net, const float *head, int action, pass *p) {
+    for (int i = 0; i < net->hidden; i++) p->d[i] = head[i * net->actions + action];
+    if (!net->relu)
+        back_through_activation(&p->top, p->d, net->hidden);
+    else
+        for (int i = 0; i < net->hidden; i++) p->d[i] = p->top.normal[i] > 0 ? p->d[i] : 0;
+}
+
+/* g <- the encoder's gradient, from `d`, that by the latent, which is spent; `other` and `turned` are room. */
+static void back_through_encoder(const architecture *net, const float *encoder, const pass *p, float *d, float *other,
+                                 float *turned, float *g) {
+    for (int l = net->layers - 1; l >= 0; l--) {
+        const convolution *c = &net->encoder[l];
+        back_through_activation(&p->layer[l], d, outputs_of(c));
+        convolve_back_to_weights(c, p->layer[l].in, d, g + c->w, g + c->b, 0);
+        if (!l) return;
+        turn(encoder + c->w, inputs_of(c), c->channels, turned);
+        convolve_back_to_image(c, turned, d, other);
+        float *spent = d;
+        d = other, other = spent;
+    }
+}
+
+#endif

@@ -1,0 +1,118 @@
+/* The value-learning rules: from the gradients of Q(s, a), h(s, a) and max Q(s', .) to the RL update's direction. */
+#ifndef HR_RULES_H
+#define HR_RULES_H
+
+#include "layout.h"
+
+/* The gradient of one value of a network, by module. */
+typedef struct {
+    float *encoder, *head;
+    const float *x; /* the projection's is x d^T */
+    float *d;
+} value_gradient;
+
+static float squared_length(const hr_learner *l, const value_gradient *g) {
+    const int size = l->modules[ENCODER].columns, head = l->modules[HEAD].columns;
+    const float through = dot(g->x, g->x, l->net.latent + 1) * dot(g->d, g->d, l->net.hidden);
+    return dot(g->encoder, g->encoder, size) + through + dot(g->head, g->head, head);
+}
+
+static void scale_by(float *x, float factor, int n) {
+    for (int i = 0; i < n; i++) x[i] *= factor;
+}
+
+/* g <- g min(1, norm / ||g||); returns the squared length before, and notes whether the guard acted. */
+static float guarded(const hr_learner *l, value_gradient *g, int *acts) {
+    const float square = squared_length(l, g), norm = l->config.guard;
+    if (norm > 0 && sqrtf(square) > norm) {
+        const float factor = norm / sqrtf(square);
+        scale_by(g->encoder, factor, l->modules[ENCODER].columns);
+        scale_by(g->head, factor, l->modules[HEAD].columns);
+        scale_by(g->d, factor, l->net.hidden);
+        *acts = 1;
+    }
+    return square;
+}
+
+static void take_head_gradient(const hr_learner *l, const pass *p, int action, float *g) {
+    const int actions = l->net.actions;
+    fill(g, 0, (size_t)(l->net.hidden * actions));
+    for (int i = 0; i < l->net.hidden; i++) g[i * actions + action] = p->top.out[i];
+}
+
+static int best_action(const float *q, int actions) {
+    int best = 0;
+    for (int a = 1; a < actions; a++)
+        if (q[a] > q[best] || (q[a] != q[a] && q[best] == q[best])) best = a;
+    return best;
+}
+
+typedef struct {
+    float q, h, v, discount, reward;
+    value_gradient of_q, of_v, of_h;
+} values;
+
+static void set_sources(hr_learner *l, int first, const value_gradient *q, const value_gradient *v) {
+    const outer none = {0};
+    module *m = &l->modules[first];
+    m[ENCODER].q = (outer){&ONE, q->encoder, 1, 0, 0}, m[HEAD].q = (outer){&ONE, q->head, 1, 0, 0};
+    m[PROJECTION].q = (outer){q->x, q->d, 1, 0, 0};
+    m[ENCODER].v = v ? (outer){&ONE, v->encoder, 1, 0, 0} : none;
+    m[HEAD].v = v ? (outer){&ONE, v->head, 1, 0, 0} : none;
+    m[PROJECTION].v = v ? (outer){v->x, v->d, 1, 0, 0} : none;
+}
+
+/* theta += alpha delta grad Q(s, a) */
+static void learn_dqn(hr_learner *l, float delta, int acts, float square) {
+    l->q_motion = (motion){.q = 1}, l->q_step = l->config.lr * delta;
+    l->metrics[OVERSHOOT] = l->config.lr * square;
+    l->metrics[GUARDED] = (float)acts;
+}
+
+/* theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step. */
+static void learn_stream_q(hr_learner *l, float delta) {
+    const hr_config *c = &l->config;
+    const float keep = l->cut ? 0 : c->gamma * c->lamda, size = fabsf(delta);
+    float norm = 0;
+    for (int i = ENCODER; i <= HEAD; i++) norm += renew_trace(&l->modules[i], keep);
+    const float bound = c->lr * c->kappa * (size > 1 ? size : 1) * norm;
+    const float step_size = c->lr / (bound > 1 ? bound : 1);
+    l->q_motion = (motion){.trace = 1}, l->q_step = step_size * delta;
+    l->metrics[STEP_SIZE] = step_size;
+}
+
+/* w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi).
+ * z_h, z_psi, z_w <- gamma lambda z + h, g_h, g_q;  g_delta = gamma grad max Q(s', .) - g_q. */
+static void learn_qrc(hr_learner *l, const values *v, float delta, int acts, float square) {
+    const hr_config *c = &l->config;
+    const float keep = l->cut ? 0 : c->gamma * c->lamda, slow = c->lr * c->h_lr_scale;
+    const float h = v->h, h_trace = *l->h_trace = keep * (l->cut ? 0 : *l->h_trace) + h;
+    l->q_motion = (motion){
+        .keep = keep, .trace = c->lr * delta, .q = c->lr * (h_trace - h), .v = -c->lr * h_trace * v->discount, .renew = 1};
+    l->h_motion = (motion){.keep = keep, .trace = slow * delta, .q = -slow * h, .w = -slow * c->regularizer, .renew = 1};
+    l->q_step = l->h_step = 1;
+    l->metrics[H] = h;
+    l->metrics[OVERSHOOT] = c->lr * square / (1 - c->gamma * c->lamda);
+    l->metrics[GUARDED] = (float)acts;
+}
+
+/* The rule's motion of Q and h for one transition, from its values and their gradients. */
+static void learn_values(hr_learner *l, values *v) {
+    int acts = 0;
+    const int qrc = l->config.rule == HR_QRC, guards = l->config.rule != HR_STREAM_Q;
+    const float delta = v->reward + v->discount * v->v - v->q;
+    const float unguarded = guards ? guarded(l, &v->of_q, &acts) : squared_length(l, &v->of_q);
+    const float square = acts ? squared_length(l, &v->of_q) : unguarded;
+    if (qrc && v->of_v.x) guarded(l, &v->of_v, &acts);
+    if (qrc) guarded(l, &v->of_h, &acts);
+    l->metrics[TD_ERROR] = fabsf(delta), l->metrics[Q] = v->q, l->metrics[Q_GRADIENT_NORM] = sqrtf(unguarded);
+    set_sources(l, ENCODER, &v->of_q, v->of_v.x ? &v->of_v : 0);
+    if (qrc) set_sources(l, H_ENCODER, &v->of_h, 0);
+    switch (l->config.rule) {
+        case HR_DQN: learn_dqn(l, delta, acts, square); break;
+        case HR_STREAM_Q: learn_stream_q(l, delta); break;
+        default: learn_qrc(l, v, delta, acts, square);
+    }
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* Running scales of observations and rewards, exact for as long as a stream lasts: a statistic is the sum of two
+ * float32 numbers, which is computed in float64. */
+#ifndef HR_SCALES_H
+#define HR_SCALES_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCALE_EPS 1e-8f
+
+typedef struct {
+    int32_t *count;
+    float *mean, *mean_rest, *squares, *squares_rest;
+} moments;
+
+/* Welford's update with one more sample. */
+static void include(const moments *m, const float *sample, int n) {
+    const double count = (double)++*m->count;
+    for (int i = 0; i < n; i++) {
+        const double before = (double)m->mean[i] + m->mean_rest[i], off = sample[i] - before;
+        const double mean = before + off / count;
+        const double squares = (double)m->squares[i] + m->squares_rest[i] + off * (sample[i] - mean);
+        m->mean[i] = (float)mean, m->mean_rest[i] = (float)(mean - m->mean[i]);
+        m->squares[i] = (float)squares, m->squares_rest[i] = (float)(squares - m->squares[i]);
+    }
+}
+
+/* 1 / sqrt(var + eps), with n - 1, and variance 1 while there are fewer than two samples. */
+static float per_deviation(const moments *m, int i) {
+    const float variance = *m->count >= 2 ? (m->squares[i] + m->squares_rest[i]) / (float)(*m->count - 1) : 1.0f;
+    return 1.0f / sqrtf(variance + SCALE_EPS);
+}
+
+/* (x - mean) / sqrt(var + eps), limited where there is a limit. */
+static void standardise(const moments *m, const float *x, float *out, int n, float limit) {
+    for (int i = 0; i < n; i++) out[i] = ((x[i] - m->mean[i]) - m->mean_rest[i]) * per_deviation(m, i);
+    if (limit > 0)
+        for (int i = 0; i < n; i++) out[i] = out[i] > limit ? limit : out[i] < -limit ? -limit : out[i];
+}
+
+#endif
