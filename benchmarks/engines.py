@@ -33,10 +33,10 @@ def rows(found: dict[str, Any]) -> list[str]:
     place = f"{found['suite']}/{found['game']}" if found["game"] else found["suite"]
     lines = []
     both = found["engine"] == "both"
-    for engine in ("fast", "reference") if both else (found["engine"],):
+    for engine in ("learner", "reference") if both else (found["engine"],):
         figures = found[engine] if both else found
         cells = ["-" if (v := figures[key]) is None else format(v, form) for key, form in COLUMNS]
-        ratio = f"{found['ratio']:.1f}" if both and engine == "fast" else ""
+        ratio = f"{found['ratio']:.1f}" if both and engine == "learner" else ""
         lines.append(f"| {place} | {found['variant']} | {engine} | {' | '.join(cells)} | {ratio} |")
     return lines
 

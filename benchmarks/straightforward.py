@@ -27,8 +27,8 @@ from headrace.agents import agent_named
 from headrace.bench.suites import Place, place_of
 from headrace.definition import networks
 from headrace.engines.base import HostStream
-from headrace.engines.fast.engine import FastEngine
 from headrace.engines.jax.engine import ReferenceEngine
+from headrace.engines.learner.engine import LearnerEngine
 
 TURNS, STEPS = 5, 1_000_000
 
@@ -55,7 +55,7 @@ def rate(stream: HostStream, seconds: float) -> float:
 def measured(place: Place, variant: str, seconds: float) -> tuple[list[float], list[float]]:
     """The rates of both, turn by turn."""
     agent = agent_named(variant)
-    engines = [kind(agent, place.spec, seed=0, steps=STEPS) for kind in (FastEngine, ReferenceEngine)]
+    engines = [kind(agent, place.spec, seed=0, steps=STEPS) for kind in (LearnerEngine, ReferenceEngine)]
     streams = [HostStream(engine, place.host(), seed=0) for engine in engines]
     for stream in streams:
         stream.begin()

@@ -15,7 +15,7 @@ from headrace.training.run import Run, make_run
 
 AGENTS = ("qrc+spr+orth", "qrc")
 ENVIRONMENT = "minatar/breakout"
-STEPS = {"fast": 200_000, "reference": 30_000}  # what three minutes are enough for
+STEPS = {"learner": 200_000, "reference": 30_000}  # what three minutes are enough for
 OUT = Path("demo")
 
 

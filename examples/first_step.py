@@ -24,8 +24,8 @@ import numpy as np
 
 from headrace.agents import VARIANTS, Agent, agent_named, guards, tweak
 from headrace.definition.networks import Layout, init_params, layout_of, q_values
-from headrace.engines.fast.engine import FastEngine
 from headrace.engines.jax.arrays import from_named_arrays
+from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import HostEnv
 from headrace.envs.registry import environment
 
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 def trained(agent: Agent, env: HostEnv, steps: int) -> Iterator[Arrays]:
     """The whole state before the first step, after each of the first ten steps, and after the last one."""
-    engine = FastEngine(agent, env.spec, seed=SEED, steps=5_000_000)  # the beginning of a run of the usual length
+    engine = LearnerEngine(agent, env.spec, seed=SEED, steps=5_000_000)  # the beginning of a run of the usual length
     engine.begin(env.reset(SEED))
     yield engine.save()
     for step in range(1, steps + 1):
@@ -64,7 +64,7 @@ def trained(agent: Agent, env: HostEnv, steps: int) -> Iterator[Arrays]:
 def screens(env: HostEnv) -> np.ndarray:
     """Observations of random play, as an agent sees them: standardised and stacked."""
     still = tweak(agent_named("strq"), "td.lr=0", "explore.fraction=1")
-    engine = FastEngine(still, env.spec, seed=SEED, steps=5_000_000)
+    engine = LearnerEngine(still, env.spec, seed=SEED, steps=5_000_000)
     engine.begin(env.reset(SEED))
     seen = []
     for step in range(AFTER + SCREENS * APART):

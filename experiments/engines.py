@@ -12,7 +12,7 @@ from __future__ import annotations
 from headrace.sweep import grid
 from headrace.training.run import Run
 
-ENGINES, STEPS = ("fast", "reference"), 300_000
+ENGINES, STEPS = ("learner", "reference"), 300_000
 
 
 def both(variant: str) -> list[Run]:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import signal
-import tempfile
 from pathlib import Path
 
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from headrace.engines.fast import compiling
 from headrace.training.single import Trained
 from tests.small_runs import WAYS, Command, small_train
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As a shell starts what runs in its background. Processes that tests start would inherit it, and not hear Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-if compiling.cache_folder() is None:
-    # Nothing can be kept where this machine keeps it. Workers and all that they start inherit a folder that can.
-    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, os.environ["NUMBA_CACHE_DIR"])
-    compiling.cache_folder.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ VARIANT, GAME, STEPS = "qrc+spr+orth", "minatar/breakout", 3000
 WAYS = {  # in which a run can be computed
     "compiled": {"engine": "reference", "form": "compiled"},
     "host": {"engine": "reference", "form": "host"},
-    "fast": {"engine": "fast", "form": "host"},
+    "learner": {"engine": "learner", "form": "host"},
 }
 SETTINGS = ("network=Conv((4,),((3,3),),((2,2),),16)", "aux.objective.horizon=2")
 

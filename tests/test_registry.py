@@ -68,8 +68,8 @@ def test_a_family_without_a_member_is_answered_with_some_of_them() -> None:
 
 
 def test_an_unknown_form_is_refused() -> None:
-    with pytest.raises(BadSetting, match="form is compiled or host, got 'fast'"):
-        make("minatar/breakout", "fast")
+    with pytest.raises(BadSetting, match="form is compiled or host, got 'learner'"):
+        make("minatar/breakout", "learner")
 
 
 def test_rules_have_ranges() -> None:

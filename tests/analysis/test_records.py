@@ -222,7 +222,7 @@ def test_of_two_equal_runs_one_is_used_and_both_are_named(tmp_path):
 
 
 def test_of_two_engines_runs_the_finished_one_is_used(tmp_path):
-    for engine, status in (("reference", "finished"), ("fast", "interrupted")):
+    for engine, status in (("reference", "finished"), ("learner", "interrupted")):
         write_run(tmp_path, one(engine=engine), 1.0, status=status)
     kept, _ = duplicates(find_runs(tmp_path).records)
     assert [(record.engine, record.state) for record in kept] == [("reference", "finished")]

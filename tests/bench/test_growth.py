@@ -13,16 +13,16 @@ from headrace.training.run import make_run
 @pytest.mark.parametrize("variant", ["strq", "qrc+spr+orth"])
 def test_steps_leave_nothing_behind(variant: str) -> None:
     """A thousand steps, episodes' ends among them; a single float kept at each step would be 24,000 bytes."""
-    run = make_run(variant, "minatar/breakout", steps=100_000, engine="fast")
+    run = make_run(variant, "minatar/breakout", steps=100_000, engine="learner")
     assert left_over(run, warm_up=500, steps=1000) < 4000
 
 
 def test_what_is_left_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = make_run("strq", "minatar/breakout", steps=100_000, engine="fast")
+    run = make_run("strq", "minatar/breakout", steps=100_000, engine="learner")
     made, kept = type(run).stream, []
 
-    def leaking(self, threads=1):
-        stream = made(self, threads)
+    def leaking(self):
+        stream = made(self)
         step = stream.env.step
         stream.env.step = lambda action: kept.append(float(action) + 0.5) or step(action)
         return stream
@@ -33,7 +33,7 @@ def test_what_is_left_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.long
 def test_a_million_steps_hold_no_more_memory_than_a_hundred_thousand(tmp_path: Path) -> None:
-    run = make_run("qrc", "minatar/breakout", steps=1_000_000, engine="fast")
+    run = make_run("qrc", "minatar/breakout", steps=1_000_000, engine="learner")
     held = held_while_training(run, tmp_path, every=100_000)
     print({step: round(mb, 1) for step, mb in held.items()})
     assert len(held) == 10

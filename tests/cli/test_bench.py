@@ -28,11 +28,16 @@ def bench(file: Path, *words: str) -> dict:
 
 
 def test_the_fast_engine_on_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = bench(tmp_path / "x.json", "--suite", "minatar", "--variant", "strq", "--engine", "fast")
+    found = bench(tmp_path / "x.json", "--suite", "minatar", "--variant", "strq", "--engine", "learner")
     assert all(found[key] > 0 for key in KEYS)
     assert found["p50_ms"] <= found["p99_ms"]
     assert found["peaks"]["operations_per_step"] == 1_272_832
-    assert (found["suite"], found["variant"], found["engine"], found["game"]) == ("minatar", "strq", "fast", "breakout")
+    assert (found["suite"], found["variant"], found["engine"], found["game"]) == (
+        "minatar",
+        "strq",
+        "learner",
+        "breakout",
+    )
     assert {"cpu", "cores", "numpy"} <= found["machine"].keys()
     printed = capsys.readouterr().out
     assert "strq on minatar/breakout, 1 core of" in printed
@@ -63,12 +68,12 @@ def test_figures_of_an_engine_by_hand() -> None:
 @pytest.mark.parametrize("suite", ["minatar", "octax", "atari"])
 def test_both_engines_take_turns(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = bench(tmp_path / "x.json", "--suite", suite, "--variant", "qrc+spr+orth", "--engine", "both")
-    for engine in ("fast", "reference"):
+    for engine in ("learner", "reference"):
         assert found[engine].keys() >= KEYS
         assert found[engine]["update_steps_per_s"] > 0
     assert found["update_ratio"] > 0
     assert found["ratio"] > 0
-    assert "fast / reference: " in capsys.readouterr().out
+    assert "learner / reference: " in capsys.readouterr().out
 
 
 def test_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,8 +94,8 @@ def test_each_place_has_the_usual_values_of_its_own_words() -> None:
     core, fleet = parser.parse_args([]), parser.parse_args(["--on", "fleet"])
     _settle(core)
     _settle(fleet)
-    assert (core.engine, core.threads, core.streams) == ("both", 1, None)
-    assert (fleet.engine, fleet.threads, fleet.streams) == (None, None, 45)
+    assert (core.engine, core.streams) == ("both", None)
+    assert (fleet.engine, fleet.streams) == (None, 45)
 
 
 @pytest.mark.parametrize(
@@ -98,10 +103,9 @@ def test_each_place_has_the_usual_values_of_its_own_words() -> None:
     [
         ("--suite minitar", "unknown suite 'minitar'; did you mean 'minatar'?"),
         ("--variant qcr", "unknown variant 'qcr'; did you mean 'qrc'?"),
-        ("--engine fats", "unknown engine 'fats'; did you mean 'fast'?"),
+        ("--engine lerner", "unknown engine 'lerner'; did you mean 'learner'?"),
         ("--game brekout", "unknown environment 'minatar/brekout'; did you mean 'minatar/breakout'?"),
         ("--on cluster", "unknown place to measure 'cluster'"),
-        ("--threads 3", "threads must be a whole number from 1 to 2, got 3"),
         ("--seconds 0", "seconds must be a number above 0, got 0"),
         ("--variant qrc+curl", "the work of Curl is not counted"),
         ("--json /nonexistent/x.json", "cannot write /nonexistent/x.json: No such file or directory"),
@@ -115,9 +119,8 @@ def test_each_place_has_the_usual_values_of_its_own_words() -> None:
             "--on fleet --game brekout",
             "unknown environment 'minatar/brekout'; did you mean 'minatar/breakout'? Known: minatar/asterix, ",
         ),
-        ("--on fleet --engine fast", "--engine goes with --on core, got --on fleet"),
+        ("--on fleet --engine learner", "--engine goes with --on core, got --on fleet"),
         ("--on fleet --engine both", "--engine goes with --on core, got --on fleet"),  # the usual value is no exception
-        ("--on fleet --threads 2", "--threads goes with --on core, got --on fleet"),
         ("--streams 10", "--streams goes with --on fleet, got --on core"),
         ("--on core --streams 45", "--streams goes with --on fleet, got --on core"),
     ],

@@ -232,9 +232,8 @@ def test_eval_and_play(capsys: pytest.CaptureFixture[str], finished: Trained, tm
         ((*TRAIN, "--checkpoint-every", "0"), "checkpoint_every must be a whole number from 1"),
         ((*TRAIN, "--checkpoint-every", "inf"), "got inf"),
         ((*TRAIN, "--form", "hosted"), "unknown form 'hosted'; did you mean 'host'?"),
-        ((*TRAIN, "--engine", "fats"), "unknown engine 'fats'; did you mean 'fast'?"),
-        ((*TRAIN, "--threads", "3"), "threads must be a whole number from 1 to 2, got 3"),
-        ((*TRAIN, "--engine", "fast", "--form", "compiled"), "the fast engine steps environments of the host"),
+        ((*TRAIN, "--engine", "lerner"), "unknown engine 'lerner'; did you mean 'learner'?"),
+        ((*TRAIN, "--engine", "learner", "--form", "compiled"), "the learner steps environments of the host"),
         ((*TRAIN, "--sink", "tensorbord"), "unknown sink 'tensorbord'; did you mean 'tensorboard'?"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_short_command_is_stopped_or_done(words: list[str]) -> None:
             assert (ended.status, ended.out, ended.err) == (whole.status, whole.out, whole.err), f"after {moment:.3f} s"
 
 
-@pytest.mark.parametrize("engine", ["fast", "reference"])
+@pytest.mark.parametrize("engine", ["learner", "reference"])
 def test_training_is_stopped_before_anything_is_there_or_saved(engine: str, tmp_path: Path) -> None:
     for number, moment in enumerate(moments(8, 3.0)):
         training_is_stopped(engine, tmp_path / str(number), moment)
@@ -75,7 +75,7 @@ def test_training_is_stopped_before_anything_is_there_or_saved(engine: str, tmp_
 @pytest.mark.long
 def test_ctrl_c_at_eighty_moments_of_training(tmp_path: Path) -> None:
     for number, moment in enumerate(moments(80, 2.0)):
-        training_is_stopped("fast", tmp_path / str(number), moment)
+        training_is_stopped("learner", tmp_path / str(number), moment)
 
 
 def training_is_stopped(engine: str, out: Path, moment: float) -> None:

@@ -19,31 +19,26 @@ FILES = {
     for path in ROOT.rglob("*.py")
 }
 
-# What the files of a run are written and read with: it serves analyses that have no engine.
-RECORDS = (
-    "checkpoints", "curve", "files", "footprint", "lock", "manifest", "packs", "safetensors_io", "sinks", "snapshots",
-    "store", "tables",
-)  # fmt: skip
-
-ABOUT_AGENTS = ("agents", "health", "part")
-
 # A package or module, and all that it may import of headrace. Files that are not named here may import all but `cli`.
 MAY_IMPORT = {
     "errors": (),
-    "interrupts": (),
-    "wording": (),
-    "normalize": ("agents.observations",),  # what is done to an observation, beside how it is standardised
     "part": ("errors",),
     "agents": ("agents", "part", "errors"),
-    "health": ("agents",),
-    "envs": ("envs", "part", "errors"),
-    "stream": ("envs.base", "errors"),
-    "pool": ("envs", "stream", "errors"),
-    "engines": ("engines", "agents", "part", "errors", "envs.base", "envs.answers", "normalize", "stream"),
-    **dict.fromkeys(RECORDS, (*RECORDS, "errors")),
+    "normalize": ("agents.observations",),  # what is done to an observation, beside how it is standardised
+    "envs": ("envs", "learner", "part", "errors"),
+    "learner": ("errors",),
+    "definition": ("definition", "agents", "part", "envs.base", "errors"),
+    "engines.base": ("envs.base", "errors"),
+    "engines.jax": ("engines.jax", "engines.base", "definition", "agents", "part", "normalize", "envs", "errors"),
+    "engines.learner": ("engines.learner", "engines.base", "learner", "agents", "part", "normalize", "envs", "errors"),
+    "runs": ("runs", "errors"),
+    "training.health": ("agents",),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
-    "analysis": (*RECORDS, *ABOUT_AGENTS, "analysis", "envs", "errors", "normalize", "run", "evaluation", "wording"),
-}
+    "analysis": (
+        "analysis", "runs", "agents", "part", "envs", "errors", "normalize", "wording", "training.health",
+        "training.run", "training.evaluation", "training.curve",
+    ),
+}  # fmt: skip
 
 
 @cache
@@ -76,24 +71,23 @@ def test_a_file_imports_its_own_layer_and_those_upstream_only(name):
     assert {i for i in own if not any(inside(i, a) for a in allowed)} == set()
 
 
-@pytest.mark.parametrize("layer", ["agents", "part", "errors", *RECORDS])
+@pytest.mark.parametrize("layer", ["agents", "part", "errors", "runs"])
 def test_agents_and_records_import_no_jax(layer):
     frameworks = {"jax", "jaxlib"} | ({"numpy"} if layer in ("agents", "part", "errors") else set())
     for name in (n for n in FILES if inside(n, layer)):
         assert {i.split(".")[0] for i in imports(name)} & frameworks == set(), name
 
 
-@pytest.mark.parametrize(("engine", "others"), [("fast", ("reference", "jax")), ("reference", ("fast", "numba"))])
-def test_neither_engine_knows_the_other(engine, others):
-    mine = [n for n in FILES if inside(n, f"engines.{engine}")]
+def test_the_learner_needs_no_jax():
+    mine = [n for n in FILES if inside(n, "engines.learner") or inside(n, "learner")]
     assert mine
     for name in mine:
-        assert not [i for i in imports(name) if inside(i, f"engines.{others[0]}") or i.split(".")[0] == others[1]], name
+        assert {i.split(".")[0] for i in imports(name)} & {"jax", "jaxlib"} == set(), name
 
 
 def test_rules_filters_and_merges_call_no_network():
     """They are arithmetic on values. Of `networks` they know the type of a tree of parameters."""
-    here = "headrace.engines.reference"
+    here = "headrace.definition"
     rules = [n for n in FILES if n.startswith(f"{here}.rules.")]
     assert rules
     for name in (*rules, f"{here}.td", f"{here}.filters", f"{here}.merging", f"{here}.guard"):
@@ -113,7 +107,7 @@ def test_no_file_imports_itself_through_others():
     TopologicalSorter({n: imports(n) & plain for n in plain}).prepare()
 
 
-@pytest.mark.parametrize("layer", ["agents", "part", "errors", *RECORDS])
+@pytest.mark.parametrize("layer", ["agents", "part", "errors", "runs"])
 def test_importing_it_loads_no_jax(layer):
     code = f"import sys, headrace.{layer}; sys.exit('jax' in sys.modules or 'headrace.engines' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

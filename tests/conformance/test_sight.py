@@ -2,7 +2,7 @@
 
 The network for screens is small, but as deep as Atari's: four LayerNorms in a row; the one for vectors is that of the
 parity tests, which share their programs. What counts is the mean reward of the last third of a run. With 16 seeds of
-the fast engine it was 0.94 at least (exploration costs the rest) for each of the nine variants, on screens and on
+the learner it was 0.94 at least (exploration costs the rest) for each of the nine variants, on screens and on
 vectors, with signs hidden for a while or not; without a guard it was between -0.38 and 0.2 on screens.
 """
 
@@ -17,15 +17,15 @@ import pytest
 
 from headrace.agents import VARIANTS, Agent, agent_named, tweak
 from headrace.definition.networks import init_params, layout_of, q_values
-from headrace.engines.fast.engine import FastEngine
 from headrace.engines.jax.arrays import from_named_arrays
 from headrace.engines.jax.stream import begin, trouble_in
+from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import EnvSpec
 from headrace.normalize import Moments, standardised
 from headrace.training.health import Watch
 from headrace.training.single import LOG_EVERY
 from tests.conformance.signs import BEST, BLIND, Signs, screens, vectors
-from tests.engines.fast.support import Reference
+from tests.engines.learner.support import Reference
 
 STEPS, HIDDEN = 300, 60
 CLEARLY = (BLIND + BEST) / 2
@@ -43,7 +43,7 @@ def agent_for(name: str, shown: str) -> Agent:
 
 
 class Definition(Reference):
-    """The reference engine, put where the fast engine begins: that saves a program for each agent."""
+    """The reference engine, put where the learner begins: that saves a program for each agent."""
 
     def __init__(self, agent: Agent, spec: EnvSpec) -> None:
         super().__init__(agent, spec, steps=STEPS)
@@ -58,7 +58,7 @@ class Definition(Reference):
         return trouble_in(self.state.tally)
 
 
-class Fast(FastEngine):
+class Fast(LearnerEngine):
     def __init__(self, agent: Agent, spec: EnvSpec) -> None:
         super().__init__(agent, spec, seed=0, steps=STEPS)
 
@@ -90,11 +90,11 @@ def sight(agent: Agent, env: Signs, arrays: dict[str, np.ndarray]) -> float:
     return float(np.sqrt(q.var(axis=0).mean() / q.var(axis=1).mean()))
 
 
-ENGINES = {"reference": Definition, "fast": Fast}
+ENGINES = {"reference": Definition, "learner": Fast}
 
 
 # Nothing to be seen at first is the harder game; the reference engine, which takes longer, plays it on screens alone.
-CASES = [("fast", shown, hidden) for shown in PICTURES for hidden in (0, HIDDEN)]
+CASES = [("learner", shown, hidden) for shown in PICTURES for hidden in (0, HIDDEN)]
 CASES += [("reference", "screens", HIDDEN), ("reference", "vectors", 0)]
 
 
@@ -109,7 +109,7 @@ def test_a_variant_beats_whoever_plays_blind(engine, shown, hidden, name):
 
 
 @pytest.mark.parametrize(
-    ("engine", "name"), [("fast", "dqn+unguarded"), ("fast", "qrc+unguarded"), ("reference", "qrc+unguarded")]
+    ("engine", "name"), [("learner", "dqn+unguarded"), ("learner", "qrc+unguarded"), ("reference", "qrc+unguarded")]
 )
 def test_without_a_guard_it_goes_blind_on_screens(engine, name):
     """All is finite, and nothing else betrays it. Sight of six seeds: at most 2e-7; with the guard, at least 0.78."""
@@ -122,7 +122,7 @@ def test_without_a_guard_it_goes_blind_on_screens(engine, name):
 @pytest.mark.parametrize(("name", "kinds"), [("qrc", []), ("qrc+unguarded", ["blind"])])
 def test_the_watch_catches_a_blind_agent_and_no_other(name, kinds):
     agent, env, found = agent_for(name, "screens"), Signs(screens()), []
-    engine, watch = FastEngine(agent, env.spec, seed=0, steps=3 * LOG_EVERY), Watch(agent)
+    engine, watch = LearnerEngine(agent, env.spec, seed=0, steps=3 * LOG_EVERY), Watch(agent)
     engine.begin(env.reset(0))
     for step in range(1, 3 * LOG_EVERY + 1):
         engine.learn(env.step(engine.action))

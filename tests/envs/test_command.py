@@ -63,7 +63,7 @@ def test_one_that_cannot_be_had_is_told_in_a_line_before_anything_is_written(
 def test_one_that_fails_leaves_a_saved_run_and_its_cause(
     kind: str, says: str, command: Command, tmp_path: Path
 ) -> None:
-    done = command(*words(f"gym/headrace/{kind}-v0", tmp_path, "--engine", "fast"))
+    done = command(*words(f"gym/headrace/{kind}-v0", tmp_path, "--engine", "learner"))
     assert done.returncode == 1
     *_, told = done.stderr.splitlines()
     assert told.startswith("headrace: ")

@@ -83,7 +83,7 @@ def test_a_rerun_takes_the_old_ones_place_whatever_computed_it(tmp_path: Path, c
     old = made(tmp_path / "old", 1.0)
     other = made(tmp_path / "old", run={"seed": 1})
     pack(tmp_path / "old", tmp_path)
-    new = made(tmp_path / "new", 2.0, run={"engine": "fast"}, digest="00000000")
+    new = made(tmp_path / "new", 2.0, run={"engine": "learner"}, digest="00000000")
     longer = made(tmp_path / "new", run={"steps": 5e6})
     unusual = made(tmp_path / "new", run={"settings": ("env.sticky=0",)})
     capsys.readouterr()
@@ -93,9 +93,9 @@ def test_a_rerun_takes_the_old_ones_place_whatever_computed_it(tmp_path: Path, c
 
 
 def test_where_engines_are_compared_a_run_replaces_its_own_engines(tmp_path: Path) -> None:
-    both = [made(tmp_path / "old", run={"engine": engine}) for engine in ("fast", "reference")]
+    both = [made(tmp_path / "old", run={"engine": engine}) for engine in ("learner", "reference")]
     pack(tmp_path / "old", tmp_path)
-    new = made(tmp_path / "new", run={"engine": "fast"}, digest="00000000")
+    new = made(tmp_path / "new", run={"engine": "learner"}, digest="00000000")
     pack(tmp_path / "new", tmp_path)
     assert held(tmp_path) == sorted([new.name, both[1].name])
 

@@ -25,7 +25,7 @@ def tiny(variants: str, envs: str, seeds: str, steps: int, *settings: str, engin
 
 
 def tiny_words(variants: str, envs: str, seeds: str, steps: int, out: Path, *more: str) -> list[str]:
-    """Words that come later count: `--engine fast` among them is the engine."""
+    """Words that come later count: `--engine learner` among them is the engine."""
     words = [
         "--seeds",
         seeds,

@@ -85,8 +85,8 @@ def test_a_sweep_whose_parent_is_killed_twice_continues(command: Command, undist
 def test_a_sweep_of_the_fast_engine_whose_worker_and_whose_parent_are_killed_continues(
     command: Command, tmp_path: Path
 ) -> None:
-    plan, how = ("qrc+spr+orth", "minatar/breakout", "0:2", 8000), (*HOW, "--engine", "fast")
-    runs, alone, killed = tiny(*plan, engine="fast"), tmp_path / "alone", tmp_path / "killed"
+    plan, how = ("qrc+spr+orth", "minatar/breakout", "0:2", 8000), (*HOW, "--engine", "learner")
+    runs, alone, killed = tiny(*plan, engine="learner"), tmp_path / "alone", tmp_path / "killed"
     assert command(*tiny_words(*plan, alone, *how)).returncode == 0
 
     hold = held(killed, 800)

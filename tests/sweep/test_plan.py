@@ -283,7 +283,9 @@ def test_the_strength_plan_is_three_fleets_of_forty_five() -> None:
 def test_the_plan_of_both_engines_has_five_seeds_of_each() -> None:
     runs = read_plan(EXPERIMENTS / "engines.py")
     assert Counter((run.agent, run.engine) for run in runs) == {
-        (agent_named(name), engine): 5 for name in ("strq", "qrc", "qrc+spr+orth") for engine in ("fast", "reference")
+        (agent_named(name), engine): 5
+        for name in ("strq", "qrc", "qrc+spr+orth")
+        for engine in ("learner", "reference")
     }
     assert set(read_plan(f"{EXPERIMENTS / 'engines.py'}::qrc")) < set(runs)
 

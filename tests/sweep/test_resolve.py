@@ -13,7 +13,7 @@ from headrace.sweep.resolve import BEGUN_ANEW, CONTINUED, resolved
 from headrace.training.run import Run
 
 PLAN = grid("strq", "minatar/breakout", seeds=[0], steps=1000)
-FAST = replace(PLAN[0], engine="fast", form="host", notice="")
+FAST = replace(PLAN[0], engine="learner", form="host", notice="")
 COMPILED = replace(PLAN[0], engine="reference", form="compiled", notice="")
 
 
@@ -38,9 +38,9 @@ def test_what_another_engine_has_ended_is_not_done_again(tmp_path: Path, on: str
 
 def test_what_another_engine_began_is_continued_by_it_where_that_can_be(tmp_path: Path) -> None:
     begun(COMPILED, tmp_path / "reference", "interrupted")
-    begun(FAST, tmp_path / "fast", "interrupted")
+    begun(FAST, tmp_path / "learner", "interrupted")
     assert [(r, r.notice) for r in resolved([FAST], "local", tmp_path / "reference")] == [(COMPILED, CONTINUED)]
-    assert [(r, r.notice) for r in resolved([FAST], "fleet", tmp_path / "fast")] == [(COMPILED, BEGUN_ANEW)]
+    assert [(r, r.notice) for r in resolved([FAST], "fleet", tmp_path / "learner")] == [(COMPILED, BEGUN_ANEW)]
 
 
 def test_an_engine_that_was_asked_for_is_the_one(tmp_path: Path) -> None:

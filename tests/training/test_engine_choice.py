@@ -34,8 +34,8 @@ def missing(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_left_open_it_is_the_fast_engine_and_the_original_game(variant: str) -> None:
-    assert choose(agent_named(variant), GAME) == Choice("fast", "host")
-    assert choose(agent_named(variant), GAME, form="host") == Choice("fast", "host")
+    assert choose(agent_named(variant), GAME) == Choice("learner", "host")
+    assert choose(agent_named(variant), GAME, form="host") == Choice("learner", "host")
 
 
 def test_the_reference_engine_has_the_compiled_game_and_the_original_one() -> None:
@@ -44,31 +44,30 @@ def test_the_reference_engine_has_the_compiled_game_and_the_original_one() -> No
     assert choose(QRC, GAME, "reference", "host") == Choice("reference", "host")
 
 
-@pytest.mark.parametrize(
-    ("packages", "why"),
-    [
-        (("numba",), "the fast engine needs numba: pip install numba"),
-        (("minatar",), "minatar/breakout on the host needs the minatar package: pip install 'headrace[minatar]'"),
-    ],
-)
-def test_what_is_missing_is_said_and_the_reference_engine_taken(
-    packages: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    missing(monkeypatch, *packages)
+def test_what_is_missing_is_said_and_the_reference_engine_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing(monkeypatch, "minatar")
     chosen = choose(QRC, GAME)
     assert chosen[:2] == ("reference", "compiled")
+    why = "minatar/breakout on the host needs the minatar package: pip install 'headrace[minatar]'"
     assert chosen.notice.startswith(f"the reference engine is used, because {why}")
+
+
+def test_without_a_compiled_learner_the_definition_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "library_path", lambda: None)
+    chosen = choose(QRC, GAME)
+    assert chosen[:2] == ("reference", "compiled")
+    assert chosen.notice.startswith("the reference engine is used, because the learner was not compiled")
     assert "\n" not in chosen.notice
-    with pytest.raises(BadSetting, match="the fast engine cannot be used: "):
-        choose(QRC, GAME, "fast")
+    with pytest.raises(BadSetting, match="the learner cannot be used: "):
+        choose(QRC, GAME, "learner")
 
 
 def test_an_agent_that_the_fast_engine_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = choose(agent_named("qrc+curl"), GAME)
     assert chosen[:2] == ("reference", "compiled")
-    assert "the fast engine cannot compute this agent: it does not know Curl" in chosen.notice
-    with pytest.raises(BadSetting, match="the fast engine cannot compute this agent: it does not know Curl"):
-        choose(agent_named("qrc+curl"), GAME, "fast")
+    assert "the learner cannot compute this agent: it does not know Curl" in chosen.notice
+    with pytest.raises(BadSetting, match="the learner cannot compute this agent: it does not know Curl"):
+        choose(agent_named("qrc+curl"), GAME, "learner")
     assert choose(agent_named("qrc+curl"), GAME, "reference", "host") == Choice("reference", "host")
 
 
@@ -76,8 +75,8 @@ def test_the_compiled_form_is_the_reference_engines() -> None:
     chosen = choose(QRC, GAME, form="compiled")
     assert chosen[:2] == ("reference", "compiled")
     assert "the compiled form is asked for" in chosen.notice
-    with pytest.raises(BadSetting, match="the fast engine steps environments of the host"):
-        choose(QRC, GAME, "fast", "compiled")
+    with pytest.raises(BadSetting, match="the learner steps environments of the host"):
+        choose(QRC, GAME, "learner", "compiled")
 
 
 def test_an_accelerator_that_is_asked_for_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +84,9 @@ def test_an_accelerator_that_is_asked_for_is_used(monkeypatch: pytest.MonkeyPatc
     chosen = choose(QRC, GAME)
     assert chosen[:2] == ("reference", "compiled")
     assert "JAX_PLATFORMS asks for cuda" in chosen.notice
-    assert choose(QRC, GAME, "fast") == Choice("fast", "host")
+    assert choose(QRC, GAME, "learner") == Choice("learner", "host")
     monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
-    assert choose(QRC, GAME) == Choice("fast", "host")
+    assert choose(QRC, GAME) == Choice("learner", "host")
 
 
 @pytest.mark.parametrize(("engine", "form"), [("fats", "auto"), ("auto", "hots"), ("reference", "compild")])
@@ -105,24 +104,24 @@ def words(**more: Any) -> dict[str, Any]:
 
 def test_a_fleet_takes_what_was_left_open_as_its_own() -> None:
     left_open = make_run("qrc", GAME, **words())
-    assert (left_open.engine, left_open.form) == ("fast", "host")
+    assert (left_open.engine, left_open.form) == ("learner", "host")
     (in_fleet,) = resolved([left_open, left_open], "fleet", "nowhere")
     assert in_fleet == make_run("qrc", GAME, **words(engine="reference"))
     assert resolved([left_open, left_open], "local", "nowhere") == [left_open]
 
 
-@pytest.mark.parametrize("given", [{"engine": "fast"}, {"form": "host"}])
+@pytest.mark.parametrize("given", [{"engine": "learner"}, {"form": "host"}])
 def test_what_was_asked_for_stays(given: dict[str, str]) -> None:
     run = make_run("qrc", GAME, **words(**given))
     assert resolved([run], "fleet", "nowhere") == [run]
 
 
 def test_every_engine_has_a_folder_of_its_own() -> None:
-    engines = ({"engine": "fast"}, {"engine": "reference"}, {"engine": "reference", "form": "host"})
+    engines = ({"engine": "learner"}, {"engine": "reference"}, {"engine": "reference", "form": "host"})
     assert len({make_run("qrc", GAME, **words(**given)).name for given in engines}) == 3
 
 
 def test_how_a_choice_came_about_is_no_part_of_a_run() -> None:
-    assert make_run("qrc", GAME, **words()) == make_run("qrc", GAME, **words(engine="fast"))
+    assert make_run("qrc", GAME, **words()) == make_run("qrc", GAME, **words(engine="learner"))
     assert Environment.__hash__(GAME) == hash(GAME)
     assert isinstance(make_run("qrc", GAME, **words()).agent, Agent)

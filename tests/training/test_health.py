@@ -128,7 +128,7 @@ def test_training_says_a_finding_once_also_after_a_resume(tmp_path, monkeypatch)
     heard = [StopAt(4500), StopAt(10**9)]
     for progress in heard:
         done = train("dqn", "minatar/breakout", steps=8000, settings=SETTINGS[:1], out=tmp_path, progress=progress,
-                     **WAYS["fast"])  # fmt: skip
+                     **WAYS["learner"])  # fmt: skip
     said = [notice for progress in heard for notice in progress.notices]
     assert [notice.partition(":")[0] for notice in said] == ["blind since step 1,000", said[1]]
     assert "continuing" in said[1]

@@ -31,9 +31,13 @@ from tests.small_runs import (
 from tests.sweep.support import held
 
 STEPS, EVERY = 4200, 100  # steps of a run and between its checkpoints
-LONGER = {"compiled": 1, "host": 1, "fast": 20}  # times as many where a step is over before anybody could interrupt it
+LONGER = {
+    "compiled": 1,
+    "host": 1,
+    "learner": 20,
+}  # times as many where a step is over before anybody could interrupt it
 KILLS = 3  # the third while a checkpoint is being written
-MANY_KILLS = {"compiled": 8, "host": 6, "fast": 8}  # by the way to compute it
+MANY_KILLS = {"compiled": 8, "host": 6, "learner": 8}  # by the way to compute it
 PATIENCE = 240.0  # seconds; a busy machine may be slow
 
 

@@ -19,7 +19,7 @@ def test_the_words_of_the_command_line() -> None:
     assert isinstance(run.steps, int)
     assert run.identity()["agent"]["aux"]["objective"]["horizon"] == 3
     assert run.identity()["env"]["rules"]["sticky"] == 0
-    assert (run.engine, run.form) == ("fast", "host")
+    assert (run.engine, run.form) == ("learner", "host")
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -127,7 +127,7 @@ def test_chunks_end_where_something_is_logged_and_where_the_run_ends(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Speed, "steps_in", lambda self, seconds: 700)  # of which a thousand is no multiple
-    done = small_train(tmp_path, steps=2500, checkpoint_every=None, **WAYS["fast"])
+    done = small_train(tmp_path, steps=2500, checkpoint_every=None, **WAYS["learner"])
     folder = RunFolder.read(done.path)
     assert done.steps_done == folder.latest().step == 2500
     assert folder.metrics()["step"].tolist() == [1000, 2000]
@@ -311,7 +311,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return fault
 
 
-@pytest.mark.parametrize(("engine", "threads"), [("reference", 1), ("fast", 1), ("fast", 2)])
+@pytest.mark.parametrize("engine", ["reference", "learner"])
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -323,11 +323,11 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ],
 )
 def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
-    fault: str, message: str, engine: str, threads: int, toy: dict[str, Any], programs: Path, tmp_path: Path
+    fault: str, message: str, engine: str, toy: dict[str, Any], programs: Path, tmp_path: Path
 ) -> None:
     def go() -> Trained:
         return train(VARIANT, "toy/faulty", steps=500, settings=SETTINGS, out=tmp_path,
-                     engine=engine, form="host", threads=threads, checkpoint_every=100)  # fmt: skip
+                     engine=engine, form="host", checkpoint_every=100)  # fmt: skip
 
     toy["fault"] = fault
     said = message.replace("observation", "(observation|successor)") + r".*\. The run is saved as of step 332: mend"

@@ -28,13 +28,13 @@ class Block(NamedTuple):
 class Contender:
     """One engine with one agent at one place."""
 
-    def __init__(self, engine: str, agent: Agent, place: Place, threads: int) -> None:
-        self.engine, self.agent, self.place, self.threads = engine, agent, place, threads
+    def __init__(self, engine: str, agent: Agent, place: Place) -> None:
+        self.engine, self.agent, self.place = engine, agent, place
         self.streams: dict[str, Stream] = {"update": self._playback()}
         if place.env is not None:
             chosen = choose(agent, place.env, engine)
             run = Run(agent, place.env, seed=0, steps=STEPS, engine=engine, form=chosen.form)
-            self.streams["whole"] = run.stream(threads)
+            self.streams["whole"] = run.stream()
         self.blocks = dict.fromkeys(self.streams, 1)
         for stream in self.streams.values():
             stream.begin()
@@ -53,9 +53,9 @@ class Contender:
             from headrace.engines.jax.engine import ReferenceEngine
 
             return ReferenceEngine(self.agent, self.place.spec, seed=0, steps=STEPS)
-        from headrace.engines.fast.engine import FastEngine
+        from headrace.engines.learner.engine import LearnerEngine
 
-        return FastEngine(self.agent, self.place.spec, seed=0, steps=STEPS, threads=self.threads)
+        return LearnerEngine(self.agent, self.place.spec, seed=0, steps=STEPS)
 
     def warm_up(self, block_seconds: float) -> float:
         """Compiles what must be compiled, finds how many steps make a block; seconds that the first steps took."""

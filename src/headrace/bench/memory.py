@@ -14,11 +14,11 @@ from headrace.bench.suites import place_of
 STEPS = {"minatar": 3000, "octax": 400, "atari": 200}  # enough for everything to be allocated
 
 
-def peak_rss_mb(suite: str, game: str | None, variant: str, engine: str, threads: int) -> float:
+def peak_rss_mb(suite: str, game: str | None, variant: str, engine: str) -> float:
     """Trains a little, as `headrace train` does, and says how much memory this process has held at most."""
     place = place_of(suite, game)
     if place.env is None:
-        contender = Contender(engine, agent_named(variant), place, threads)
+        contender = Contender(engine, agent_named(variant), place)
         contender.streams["update"].run(STEPS[suite])
         contender.streams["update"].save()
         return _high_water_mb()
@@ -27,7 +27,7 @@ def peak_rss_mb(suite: str, game: str | None, variant: str, engine: str, threads
 
     reuse_compiled_programs()
     with tempfile.TemporaryDirectory() as out:
-        train(variant, place.env, steps=STEPS[suite], engine=engine, threads=threads, out=out, checkpoint_every=1000)
+        train(variant, place.env, steps=STEPS[suite], engine=engine, out=out, checkpoint_every=1000)
     return _high_water_mb()
 
 

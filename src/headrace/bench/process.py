@@ -1,4 +1,4 @@
-"""The process of a benchmark: bound to its cores, libraries held to one thread each, nothing else in it."""
+"""The process of a benchmark: bound to one core, libraries held to one thread each, nothing else in it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from headrace.errors import HeadraceError
 Task = Mapping[str, Any]
 
 
-def in_own_process(task: Task, threads: int) -> Any:
+def in_own_process(task: Task) -> Any:
     """What the task gives; a user's mistake in it is raised here."""
     from headrace.sweep.local import available_cores
     from headrace.sweep.worker import one_core
 
-    cores = available_cores()[-threads:]
+    cores = available_cores()[-1:]
     command = [sys.executable, "-m", "headrace.bench.process", json.dumps({**task, "cores": cores})]
     environment = {**os.environ, **one_core()}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)

@@ -22,13 +22,11 @@ Figures = dict[str, Any]
 Rates = dict[str, dict[str, list[Block]]]  # by engine and kind
 
 
-def measure(
-    suite: str, game: str | None, variant: str, engines: Sequence[str], threads: int, seconds: float
-) -> Figures:
+def measure(suite: str, game: str | None, variant: str, engines: Sequence[str], seconds: float) -> Figures:
     """Figures of every engine; each kind of measurement takes about so many seconds per engine."""
     place, agent = place_of(suite, game), agent_named(variant)
     cost = cost_of(agent, place.spec.observation_shape, place.spec.n_actions)
-    ring = [Contender(engine, agent, place, threads) for engine in engines]
+    ring = [Contender(engine, agent, place) for engine in engines]
     first = {c.engine: c.warm_up(seconds / BLOCKS) for c in ring}
     before = measure_peaks(cost)
     rates = _rates(ring)
@@ -102,14 +100,14 @@ def _peak_figures(peaks: Peaks, cost: Cost) -> Figures:
 
 
 def _ratios(rates: Rates) -> Figures:
-    """Fast against reference, block by block; the median."""
-    fast, reference = rates["fast"], rates["reference"]
+    """The C learner against the definition, block by block; the median."""
+    learner, reference = rates["learner"], rates["reference"]
 
     def ratio(kind: str, by: str) -> float:
-        pairs = zip(fast[kind], reference[kind], strict=True)
+        pairs = zip(learner[kind], reference[kind], strict=True)
         return statistics.median(getattr(f, by) / getattr(r, by) for f, r in pairs)
 
-    most = "whole" if "whole" in fast and "whole" in reference else "update"
+    most = "whole" if "whole" in learner and "whole" in reference else "update"
     return {
         "ratio": ratio(most, "rate"),
         "update_ratio": ratio("update", "rate"),

@@ -27,14 +27,14 @@ LABEL = max(len(label) for _, label, _ in ROWS) + 2
 
 def stream_text(found: Figures) -> str:
     """One column for each engine."""
-    engines = ["fast", "reference"] if found["engine"] == "both" else [found["engine"]]
+    engines = ["learner", "reference"] if found["engine"] == "both" else [found["engine"]]
     columns = [found[engine] if found["engine"] == "both" else found for engine in engines]
     game, peaks = found["game"], found["peaks"]
     title = (
         f"{found['variant']} on {found['suite']}/{game}" if game else f"{found['variant']}, {found['suite']}'s shapes"
     )
     lines = [
-        f"{title}, {found['threads']} core{'s' if found['threads'] > 1 else ''} of {found['machine']['cpu']}",
+        f"{title}, one core of {found['machine']['cpu']}",
         " " * LABEL + "".join(f"{engine:>12}" for engine in engines),
         *(label.ljust(LABEL) + "".join(_cell(c.get(key), form) for c in columns) for key, label, form in ROWS),
         f"a step is {peaks['operations_per_step'] / 1e6:.1f} MFLOP and {peaks['state_bytes_per_step'] / 1e6:.1f} MB; "
@@ -42,7 +42,7 @@ def stream_text(found: Figures) -> str:
     ]
     if "ratio" in found:
         kind = "environment included" if game else "update alone"
-        lines.append(f"fast / reference: {found['ratio']:.1f} ({kind}), {found['update_ratio']:.1f} (update alone)")
+        lines.append(f"learner / reference: {found['ratio']:.1f} ({kind}), {found['update_ratio']:.1f} (update alone)")
         lines.append(f"by CPU time: {found['cpu_ratio']:.1f} and {found['cpu_update_ratio']:.1f}")
     return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
 

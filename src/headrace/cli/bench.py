@@ -11,9 +11,9 @@ from typing import Any
 from headrace.errors import BadSetting, unknown
 
 ABOUT = "measure how fast agents learn on this machine, and how near that is to its limit"
-ENGINES = {"fast": ("fast",), "reference": ("reference",), "both": ("fast", "reference")}
+ENGINES = {"learner": ("learner",), "reference": ("reference",), "both": ("learner", "reference")}
 PLACES: dict[str, dict[str, Any]] = {  # the words that each has for itself, and their usual values
-    "core": {"engine": "both", "threads": 1},
+    "core": {"engine": "both"},
     "fleet": {"streams": 45},
 }
 
@@ -23,8 +23,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     add("--suite", default="minatar", help="whose shapes: minatar, octax or atari (minatar)")
     add("--game", help="of the suite; one stream has one (breakout, pong, pong), a fleet has all unless one is named")
     add("--variant", default="qrc+spr+orth", help="which agent (qrc+spr+orth)")
-    add("--engine", help="core: fast, reference, or both in turn, and their ratio (both)")
-    add("--threads", type=number, help="core: how many the stream has, 1 or 2 (1)")
+    add("--engine", help="core: learner, reference, or both in turn, and their ratio (both)")
     add("--on", default="core", help="core: one stream on one core; fleet: many streams in one program (core)")
     add("--streams", type=number, help="fleet: how many it has (45)")
     add("--seconds", type=number, default=5, help="about how long each measurement takes (5)")
@@ -77,18 +76,16 @@ def _write(where: str | None, found: dict[str, Any]) -> None:
 def _one_stream(words: argparse.Namespace) -> dict[str, Any]:
     from headrace.bench.process import in_own_process
     from headrace.runs.manifest import commit, machine_facts
-    from headrace.training.run import whole
 
     if words.engine not in ENGINES:
         raise unknown("engine", words.engine, ENGINES)
-    threads = whole("threads", words.threads, 1, 2)
-    what = {"suite": words.suite, "game": words.game, "variant": words.variant, "threads": threads}
+    what = {"suite": words.suite, "game": words.game, "variant": words.variant}
     engines, notes = _usable(words.engine)
     speed = {"do": "speed", **what, "engines": engines, "seconds": _positive(words.seconds)}
-    found = in_own_process(speed, threads)
+    found = in_own_process(speed)
     figures = found.pop("engines")
     for engine in engines:
-        figures[engine]["peak_rss_mb"] = in_own_process({"do": "memory", **what, "engine": engine}, threads)
+        figures[engine]["peak_rss_mb"] = in_own_process({"do": "memory", **what, "engine": engine})
     measured = "both" if len(engines) == 2 else engines[0]
     alone = figures.get(measured, figures)  # both stay apart
     facts = {"machine": machine_facts(), "commit": commit()}

@@ -145,11 +145,14 @@ def _train_words(parser: argparse.ArgumentParser) -> None:
         help="change a setting, e.g. aux.objective.horizon=3 or env.sticky=0; may be given many times",
     )  # fmt: skip
     parser.add_argument("--out", default="runs", metavar="FOLDER", help="where run folders live (runs)")
-    parser.add_argument("--engine", default="auto", help="fast, reference, or auto: fast where it can be had")
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        help="learner, reference, or auto: learner where it can be had",
+    )
     parser.add_argument(
         "--form", default="auto", help="of the environment: compiled, host, or auto: what the engine has"
     )
-    parser.add_argument("--threads", type=_number, default=1, help="of the fast engine: 1 or 2, with equal results (1)")
     parser.add_argument(
         "--sink", dest="sinks", action="append", default=[], metavar="NAME",
         help=f"also send metrics to {', '.join(SINKS)}",
@@ -183,7 +186,7 @@ def _train(words: argparse.Namespace) -> int:
     reuse_compiled_programs()
     done = train(
         words.variant, words.env, seed=words.seed, steps=words.steps, settings=words.settings, out=words.out,
-        engine=words.engine, form=words.form, threads=words.threads, sinks=words.sinks,
+        engine=words.engine, form=words.form, sinks=words.sinks,
         checkpoint_every=words.checkpoint_every, progress=for_terminal(words.quiet),
     )  # fmt: skip
     result = {

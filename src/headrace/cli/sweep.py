@@ -29,7 +29,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
         "--set", dest="settings", action="append", metavar="PATH=VALUE|VALUE...",
         help="change a setting; alternatives multiply the grid; may be given many times",
     )  # fmt: skip
-    add("--engine", help="fast, reference, or auto: what the place of training does best")
+    add("--engine", help="learner, reference, or auto: what the place of training does best")
     add("--form", help="of the environment: compiled, host, or auto: what the engine has")
     add("--out", default="runs", metavar="FOLDER", help="where run folders live; shared storage on a cluster (runs)")
     add("--status", action="store_true", help="say how the runs stand and train nothing")

@@ -1,5 +1,6 @@
 /* What a program that is not written in C needs beside the learner. */
 #include "random.c"
+#include "screen.c"
 
 /* The widest instruction set of this processor that the learner was compiled for: the ending of its functions' names. */
 const char *hr_widest(void) {

@@ -13,7 +13,7 @@ from headrace.training.run import Run, whole
 NINE = tuple(VARIANTS)
 LONGER = ("dqn", "dqn+spr", "qrc", "qrc+spr+orth", "strq", "strq+spr+orth2")  # what the paper ran for 100M Atari frames
 
-# Steps a second of one stream on one core of a server's CPU, by the fast engine on MinAtar: for guesses before a start.
+# Steps a second of one stream on one core of a server's CPU, by the C learner on MinAtar: for guesses before a start.
 USUAL_SPEED = {
     "dqn": 3800.0, "dqn+spr": 1700.0, "strq": 4600.0, "strq+spr": 1900.0, "strq+spr+orth": 1450.0,
     "strq+spr+orth2": 1100.0, "qrc": 3100.0, "qrc+spr": 1450.0, "qrc+spr+orth": 1400.0,

@@ -116,7 +116,6 @@ def machine_facts() -> dict[str, Any]:
         "numpy": _version("numpy"),
         "jax": _version("jax"),
         "jaxlib": _version("jaxlib"),
-        "numba": _version("numba"),
         "scipy": _version("scipy"),
         "platform": platform.platform(),
         "cpu": _cpu_model(),

@@ -122,8 +122,8 @@ def one_by_one(runs: Sequence[Run]) -> list[Job]:
 
 def program_of(run: Run) -> tuple[object, ...]:
     """Equal for two runs that one compiled program can train, its numbers and seed being arguments."""
-    if run.engine == "fast":
-        return (run.engine,)  # compiled once for all of them
+    if run.engine != "reference":
+        return (run.engine,)  # compiled for all agents
     require_engine(run.engine)
     import jax
 

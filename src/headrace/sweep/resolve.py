@@ -11,7 +11,7 @@ from headrace.runs.folder import RunFolder
 from headrace.runs.manifest import FILE
 from headrace.training.run import Run
 
-COMPUTED = (("fast", "host"), ("reference", "compiled"), ("reference", "host"))  # every engine with its forms
+COMPUTED = (("learner", "host"), ("reference", "compiled"), ("reference", "host"))  # every engine with its forms
 CONTINUED = "runs that another engine began here are continued by it (choose with --engine)"
 BEGUN_ANEW = "runs that another engine began here are begun anew: a fleet cannot continue them"
 

@@ -1,7 +1,7 @@
 """Which engine computes a run, and in which form its environment runs.
 
-The fast engine steps an environment of the host; the reference engine takes both forms, the compiled one where there is
-a choice. Left open, a run gets the fast engine wherever that can compute it.
+The learner, in C, steps an environment of the host; the reference engine, which is the definition, takes both forms,
+the compiled one where there is a choice. Left open, a run gets the learner wherever that can compute it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from headrace.agents import Agent
 from headrace.envs.base import EnvSpec
 from headrace.envs.registry import FORMS, Environment
 from headrace.errors import BadSetting, HeadraceError, unknown
+from headrace.learner import NOT_COMPILED, library_path
 
-NEEDED = {"fast": ("numba",), "reference": ("jax",)}  # packages, beside NumPy
-ENGINES = tuple(NEEDED)
+ENGINES = ("learner", "reference")
 
 
 class Choice(NamedTuple):
     engine: str
     form: str
-    notice: str = ""  # why it is not the fast engine, where that was left open
+    notice: str = ""  # why it is not the learner, where that was left open
 
 
 def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "auto") -> Choice:
@@ -34,19 +34,20 @@ def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "au
     if engine == "reference":
         return Choice("reference", _form(env, form))
     hindrance = _hindrance(agent, env, form)
-    if engine == "fast" and hindrance:
-        raise BadSetting(f"the fast engine cannot be used: {hindrance}")
+    if engine == "learner" and hindrance:
+        raise BadSetting(f"the learner cannot be used: {hindrance}")
     against = hindrance or (_accelerator_asked_for() if engine == "auto" else "")
     if not against:
-        return Choice("fast", "host")
+        return Choice("learner", "host")
     notice = f"the reference engine is used, because {against}"
     return Choice("reference", _form(env, form), notice)
 
 
 def missing_for(engine: str) -> str:
     """What has to be installed before the engine can be used; empty where nothing has."""
-    missing = [name for name in NEEDED[engine] if find_spec(name) is None]
-    return f"the {engine} engine needs {' and '.join(missing)}: pip install {' '.join(missing)}" if missing else ""
+    if engine == "reference":
+        return "" if find_spec("jax") else "the reference engine needs jax: pip install jax"
+    return "" if library_path() else f"the learner {NOT_COMPILED}"
 
 
 def require_engine(engine: str) -> None:
@@ -61,20 +62,20 @@ def _form(env: Environment, form: str) -> str:
 
 
 def _hindrance(agent: Agent, env: Environment, form: str) -> str:
-    """Why the fast engine cannot compute such a run; empty where it can."""
+    """Why the learner cannot compute such a run; empty where it can."""
     if form == "compiled":
-        return "the fast engine steps environments of the host and the compiled form is asked for"
-    if missing := missing_for("fast"):
+        return "the learner steps environments of the host and the compiled form is asked for"
+    if missing := missing_for("learner"):
         return missing
     try:
         spec = _host_spec(env)
     except HeadraceError as error:
         return str(error)
-    from headrace.engines.fast.engine import supports
+    from headrace.engines.learner.engine import supports
 
     with suppress(BadSetting):  # a network that does not fit at all: whoever makes the stream will say so
         if reason := supports(agent, spec.observation_shape):
-            return f"the fast engine cannot compute this agent: {reason}"
+            return f"the learner cannot compute this agent: {reason}"
     return ""
 
 
@@ -82,7 +83,7 @@ def _accelerator_asked_for() -> str:
     platforms = os.environ.get("JAX_PLATFORMS", "")
     if not platforms or "cpu" in platforms.split(","):
         return ""
-    return f"JAX_PLATFORMS asks for {platforms} and the fast engine runs on the CPU"
+    return f"JAX_PLATFORMS asks for {platforms} and the learner runs on the CPU"
 
 
 @cache

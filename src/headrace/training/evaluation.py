@@ -87,11 +87,11 @@ def _why_none(folder: RunFolder) -> str:
 
 
 def policy_kind(run: Run) -> Any:
-    """What plays with a run's arrays: its engine's policy; the reference's reads those of the fast engine too."""
-    if run.engine == "fast" and not missing_for("fast"):
-        from headrace.engines.fast.frozen import FrozenPolicy as Fast
+    """What plays with a run's arrays: the learner's policy where that is at hand, else the definition's."""
+    if run.engine != "reference" and not missing_for("learner"):
+        from headrace.engines.learner.frozen import FrozenPolicy as InC
 
-        return Fast
+        return InC
     from headrace.engines.jax.frozen import FrozenPolicy
 
     return FrozenPolicy

@@ -17,7 +17,7 @@ from headrace.runs.manifest import identity_hash
 from headrace.training.engine_choice import choose, require_engine
 
 # Of each engine, raised whenever the same run would give other numbers: no old run is continued by new arithmetic.
-NUMERICS = {"reference": 4, "fast": 6}
+NUMERICS = {"reference": 4, "learner": 1}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Run:
     engine: str = "reference"
     form: str = "compiled"  # of the environment
     open: bool = field(default=False, compare=False)  # engine and form were left open, and are what suits one stream
-    notice: str = field(default="", compare=False)  # why they are not the fast ones
+    notice: str = field(default="", compare=False)  # why it is not the C learner
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -38,7 +38,7 @@ class Run:
             "seed": self.seed,
             "steps": self.steps,
             "engine": self.engine,
-            "numerics": NUMERICS[self.engine],
+            "numerics": NUMERICS.get(self.engine, 0),  # 0: of an engine that there was
         }
 
     @property
@@ -51,24 +51,24 @@ class Run:
         """The run as a fleet takes it, where engine and form were left open: the environment in its usual form."""
         return replace(self, engine="reference", form=self.env.forms[0], notice="") if self.open else self
 
-    def stream(self, threads: int = 1) -> Stream:
-        """A stream that has not begun yet. A second thread, which the fast engine has a use for, changes no number."""
+    def stream(self) -> Stream:
+        """A stream that has not begun yet."""
         require_engine(self.engine)
         if self.form == "compiled":
             from headrace.engines.jax.compiled import CompiledStream
 
             return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
         env = self.env.host()
-        return HostStream(self._engine(env.spec, threads), env, self.seed)
+        return HostStream(self._engine(env.spec), env, self.seed)
 
-    def _engine(self, spec: EnvSpec, threads: int) -> Engine:
+    def _engine(self, spec: EnvSpec) -> Engine:
         if self.engine == "reference":
             from headrace.engines.jax.engine import ReferenceEngine
 
             return ReferenceEngine(self.agent, spec, seed=self.seed, steps=self.steps)
-        from headrace.engines.fast.engine import FastEngine
+        from headrace.engines.learner.engine import LearnerEngine
 
-        return FastEngine(self.agent, spec, seed=self.seed, steps=self.steps, threads=threads)
+        return LearnerEngine(self.agent, spec, seed=self.seed, steps=self.steps)
 
 
 def _safe(label: str) -> str:

@@ -55,7 +55,6 @@ def train(
     out: str | Path = "runs",
     engine: str = "auto",
     form: str = "auto",
-    threads: float = 1,
     sinks: Sequence[str] = (),
     checkpoint_every: float | None = None,
     checkpoint_seconds: float = 60.0,
@@ -64,9 +63,8 @@ def train(
     """Trains an agent in an environment, or continues exactly where an earlier call of the same run stopped."""
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
-    cores = whole("threads", threads, 1, 2)
     _require(sinks)
-    return train_run(run, out, sinks, Pace(every, checkpoint_seconds), progress or Silent(), threads=cores)
+    return train_run(run, out, sinks, Pace(every, checkpoint_seconds), progress or Silent())
 
 
 def _require(sinks: Sequence[str]) -> None:
@@ -86,24 +84,18 @@ def train_run(
     progress: Progress,
     *,
     draw: bool = True,
-    threads: int = 1,
 ) -> Trained:
     path = Path(out) / run.name
     if ended := _ended_before(path, run):
         return ended
     require_folder(path)
-    stream = run.stream(threads)  # an environment or a network that cannot be had is said before anything is written
+    stream = run.stream()  # an environment or a network that cannot be had is said before anything is written
     with RunFolder.open(path, run.identity(), details_of(run)) as folder:
         if ended := _ended(folder):
             return ended
-        for notice in _notices(run, threads):
-            progress.notice(notice)
+        if run.notice:
+            progress.notice(run.notice)
         return _Training(run, stream, folder, sinks, pace, progress, draw).go()
-
-
-def _notices(run: Run, threads: int) -> list[str]:
-    useless = f"{threads} threads are of use to the fast engine only" if threads > 1 and run.engine != "fast" else ""
-    return [notice for notice in (run.notice, useless) if notice]
 
 
 def details_of(run: Run) -> dict[str, Any]:
@@ -118,7 +110,7 @@ def _program(engine: str) -> dict[str, Any]:
 
 
 def _device(engine: str) -> str:
-    if engine == "fast":
+    if engine != "reference":
         return "cpu"
     import jax
 

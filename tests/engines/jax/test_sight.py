@@ -11,7 +11,7 @@ from headrace.agents import Mlp, agent_named
 from headrace.definition.networks import init_params, layout_of
 from headrace.engines.jax.sight import EVERY, STATES, measures, none_seen, seen_with, sight
 from headrace.engines.jax.stream import make_setting
-from tests.engines.fast.support import on
+from tests.engines.learner.support import on
 
 ALL, BOTH = jnp.array([True, True]), jnp.array([True, True])
 Q = jnp.array([[1.0, 3.0], [2.0, 6.0]])  # two states, two actions

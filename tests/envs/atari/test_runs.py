@@ -14,7 +14,7 @@ from tests.small_runs import StopAt
 
 def go(out: Path, sticky: float, progress: Any = None) -> Trained:
     settings = ["network=Conv((4,), ((8, 8),), ((8, 8),), 8)", f"env.sticky={sticky}"]
-    return train("strq", "atari/boxing", steps=300, settings=settings, out=out, engine="fast", checkpoint_every=40,
+    return train("strq", "atari/boxing", steps=300, settings=settings, out=out, engine="learner", checkpoint_every=40,
                  progress=progress)  # fmt: skip
 
 

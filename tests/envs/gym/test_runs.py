@@ -70,7 +70,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("engine", ["reference", "fast"])
+@pytest.mark.parametrize("engine", ["reference", "learner"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_that_fails_leaves_all_that_was_learnt_and_the_cause(
     fault: str, engine: str, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ def go(out: Path, engine: str, progress: Any = None) -> Trained:
 
 
 @pytest.mark.filterwarnings("ignore:scatter inputs have incompatible types:FutureWarning")
-@pytest.mark.parametrize("engine", ["fast", pytest.param("reference", marks=pytest.mark.long)])
+@pytest.mark.parametrize("engine", ["learner", pytest.param("reference", marks=pytest.mark.long)])
 def test_a_run_resumes_exactly(engine: str, programs: Path, tmp_path: Path) -> None:
     """On the host, step by step, and compiled with its agent."""
     whole = go(tmp_path / "whole", engine).path

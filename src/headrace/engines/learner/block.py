@@ -71,7 +71,8 @@ class Block:
         self.arrays = self._named()
 
     def _named(self) -> dict[str, np.ndarray]:
-        found, array = {}, Array()
+        found: dict[str, np.ndarray] = {}
+        array = Array()
         while self.c.hr_saved(self.pointer, len(found), array):
             dtype, shape = TYPES[array.type], tuple(array.shape[: array.dimensions])
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize

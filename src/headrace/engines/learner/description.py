@@ -47,7 +47,8 @@ class Filter(Structure):
 
 class AuxiliaryWords(Structure):
     _fields_ = [
-        *((name, c_int32) for name in ("objective", "horizon", "mean", "separate", "ring", "augmented", "shift", "clipped")),
+        *((name, c_int32) for name in ("objective", "horizon", "mean", "separate", "ring", "augmented", "shift")),
+        ("clipped", c_int32),
         *((name, c_float) for name in ("intensity", "clip_low", "clip_high", "weight", "lr", "guard")),
         ("gate", c_int32), ("gate_every", c_int32), ("target", Target), ("filter", Filter),
     ]  # fmt: skip

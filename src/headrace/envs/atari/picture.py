@@ -47,9 +47,8 @@ class Picture:
 
     def _slot(self, slot: int) -> tuple[np.ndarray, ...]:
         """What `renew` works on."""
-        words = self._screen.view(np.uint64), self._seen[slot].view(np.uint64)
         greys = self._grey[slot], self._grey[1 - slot], self._brighter
-        return *words, self._screen, *greys, self._greys, self._changed
+        return self._screen, self._seen[slot], *greys, self._greys, self._changed
 
     def _begin(self) -> None:
         self._emulator.getScreen(self._screen)

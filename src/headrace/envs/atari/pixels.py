@@ -1,59 +1,48 @@
-"""What is done to single pixels, compiled: colours made grey, the brighter of two frames, and shrinking by area.
+"""What is done to single pixels: colours made grey, the brighter of two frames, and shrinking by area.
 
-Every function works on those rows alone that changed, as most of a screen stays from one step to the next.
+The C library works on those rows alone that changed, as most of a screen stays from one step to the next. Without it
+NumPy does the same, more slowly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import ctypes
 
 import numpy as np
-from numba import njit
+
+from headrace.learner import library, library_path
 
 UNKNOWN = -1  # in the table of greys: a colour that was not met yet; all others are not negative
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Kept on disk, where there is a place to write."""
-    try:
-        return njit(nogil=True, error_model="numpy", cache=True)(function)
-    except RuntimeError:
-        return njit(nogil=True, error_model="numpy")(function)
+class Covers(ctypes.Structure):
+    """`covers` of one direction, as the library reads them: `hr_covers`."""
+
+    _fields_ = [
+        ("first", ctypes.c_void_p), ("shares", ctypes.c_void_p), ("most", ctypes.c_int32), ("size", ctypes.c_int32),
+    ]  # fmt: skip
 
 
-@_compiled
 def renew(
-    words: np.ndarray, seen_words: np.ndarray, screen: np.ndarray, grey: np.ndarray, other: np.ndarray,
-    brighter: np.ndarray, greys: np.ndarray, changed: np.ndarray,
+    screen: np.ndarray, seen: np.ndarray, grey: np.ndarray, other: np.ndarray, brighter: np.ndarray,
+    greys: np.ndarray, changed: np.ndarray,
 ) -> bool:  # fmt: skip
     """Makes `grey` and `brighter` what follows from the screen, in the rows that are not as last seen; marks them.
 
-    Screens are compared eight pixels, one word, at a time. False where it met a colour that the table of greys lacks:
-    that row and the next ones are then left to another call.
+    False where it met a colour that the table of greys lacks: that row, and more of them, are left to another call.
     """
-    for y in range(screen.shape[0]):
-        difference = np.uint64(0)
-        for i in range(words.shape[1]):
-            difference |= words[y, i] ^ seen_words[y, i]
-        if difference == 0:
-            continue
-        bits = np.int32(0)
-        for x in range(screen.shape[1]):
-            value = greys[screen[y, x]]
-            bits |= value
-            grey[y, x] = value
-        if bits < 0:
-            return False
-        for x in range(screen.shape[1]):
-            brighter[y, x] = max(grey[y, x], other[y, x])
-        for i in range(words.shape[1]):
-            seen_words[y, i] = words[y, i]
-        changed[y] = True
+    if library_path():
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (screen, seen, grey, other, brighter, greys, changed)]
+        return bool(library().hr_renew_screen(*pointers, *screen.shape))
+    rows = (screen != seen).any(axis=1)
+    values = greys[screen[rows]]
+    if (values < 0).any():
+        return False
+    grey[rows], seen[rows], changed[rows] = values, screen[rows], True
+    brighter[rows] = np.maximum(grey[rows], other[rows])
     return True
 
 
-@_compiled
 def shrink(
     image: np.ndarray, changed: np.ndarray, tops: np.ndarray, heights: np.ndarray, lefts: np.ndarray,
     widths: np.ndarray, small: np.ndarray,
@@ -62,22 +51,19 @@ def shrink(
 
     Sums of whole numbers are exact; the only rounding is to the nearest grey value, halves to the even one.
     """
-    area = np.float32(image.size)
-    across, along = np.empty(image.shape[1], np.int32), np.empty(small.shape[1], np.int32)
-    for j in range(small.shape[0]):
-        touched = False
-        for i in range(heights.shape[0]):
-            touched |= changed[tops[j] + i]
-        if not touched:
-            continue
-        across[:] = 0
-        for i in range(heights.shape[0]):
-            height, y = heights[i, j], tops[j] + i
-            for x in range(image.shape[1]):
-                across[x] += height * np.int32(image[y, x])
-        along[:] = 0
-        for i in range(widths.shape[0]):
-            for x in range(small.shape[1]):
-                along[x] += widths[i, x] * across[lefts[x] + i]
-        for x in range(small.shape[1]):
-            small[j, x] = np.uint8(np.rint(np.float32(along[x]) / area))
+    if library_path():
+        down, right = (Covers(a.ctypes.data, b.ctypes.data, *b.shape) for a, b in ((tops, heights), (lefts, widths)))
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (image, changed)]
+        done = library().hr_shrink_screen(
+            *pointers, ctypes.byref(down), ctypes.byref(right), *image.shape, ctypes.c_void_p(small.ctypes.data)
+        )
+        assert done, f"a screen of {image.shape[1]} columns is too wide"
+        return
+    across = _shared_out(image.astype(np.int32), tops, heights)
+    along = _shared_out(across.T, lefts, widths).T
+    small[:] = np.rint(along.astype(np.float32) / np.float32(image.size)).astype(np.uint8)
+
+
+def _shared_out(rows: np.ndarray, first: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The rows that each new one covers, by their shares in it."""
+    return sum(share[:, None] * rows[first + i] for i, share in enumerate(shares))

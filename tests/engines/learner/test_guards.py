@@ -7,8 +7,8 @@ import pytest
 
 from headrace.agents import BySuite, agent_named, tweak
 from headrace.part import has
-from tests.engines.fast.parity import compare_steps
-from tests.engines.fast.support import SMALL, SUITES, VECTOR, engines, experience, on, spec_of
+from tests.engines.learner.parity import compare_steps
+from tests.engines.learner.support import SMALL, SUITES, VECTOR, engines, experience, on, spec_of
 
 SHORT = "Clip(0.5)"  # shorter than nearly every gradient
 GUARDED = ("dqn+replay5", "dqn+spr", "strq+spr+orth2", "qrc", "qrc+spr+separate")
@@ -33,7 +33,7 @@ def test_the_same_on_images(name, suite):
 
 
 def tallies(agent, shape, steps):
-    """What each engine has counted after the same experience: the reference engine, the fast engine."""
+    """What each engine has counted after the same experience: the reference engine, the learner."""
     pair = engines(agent, spec_of(shape))
     first, answers = experience(shape, steps)
     for engine in pair:

@@ -11,9 +11,9 @@ import pytest
 
 from headrace.agents import ABLATIONS, VARIANTS, BySuite, agent_named, tweak
 from headrace.envs.base import TimeStep
-from tests.engines.fast.free import FREE_TOLERANCE, run_free
-from tests.engines.fast.parity import METRICS, compare_answers, compare_steps
-from tests.engines.fast.support import (
+from tests.engines.learner.free import FREE_TOLERANCE, run_free
+from tests.engines.learner.parity import METRICS, compare_answers, compare_steps
+from tests.engines.learner.support import (
     IMAGE,
     SMALL,
     SUITES,
@@ -30,7 +30,7 @@ KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
 
 
 def parity(agent, spec, steps):
-    """Every array of every step within 1e-5, or else the fast engine nearer the truth: `compare_steps`."""
+    """Every array of every step within 1e-5, or else the learner nearer the truth: `compare_steps`."""
     compare_steps(agent, spec, steps)
 
 

@@ -9,17 +9,16 @@ import sys
 import jax
 import numpy as np
 import pytest
-from numba.core.runtime import _nrt_python as runtime
 
 from headrace.agents import ABLATIONS, VARIANTS, Orth, agent_named
 from headrace.definition.networks import layout_of
-from headrace.engines.fast.engine import FastEngine, supports
-from headrace.engines.fast.frozen import FrozenPolicy
 from headrace.engines.jax.arrays import _names
 from headrace.engines.jax.stream import begin, make_setting
+from headrace.engines.learner.engine import LearnerEngine, supports
+from headrace.engines.learner.frozen import FrozenPolicy
 from headrace.envs.base import TimeStep
-from headrace.errors import BadSetting, CheckpointDamaged, EnvironmentFault
-from tests.engines.fast.support import IMAGE, SMALL, VECTOR, experience, on, spec_of
+from headrace.errors import CheckpointDamaged, EnvironmentFault
+from tests.engines.learner.support import IMAGE, SMALL, VECTOR, experience, on, spec_of
 
 KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
 
@@ -29,7 +28,7 @@ class Louder(Orth):
 
 
 def engine_of(name, network=VECTOR, **settings):
-    return FastEngine(on(agent_named(name), network), spec_of(SMALL[network]), seed=3, steps=100, **settings)
+    return LearnerEngine(on(agent_named(name), network), spec_of(SMALL[network]), seed=3, steps=100, **settings)
 
 
 def run(engine, answers):
@@ -50,7 +49,7 @@ def test_a_state_has_the_names_shapes_and_types_of_the_reference_engines(name, n
     blank = np.zeros(spec.observation_shape, np.float32)
     state = jax.eval_shape(lambda obs: begin(make_setting(agent, 0, 100), layout, obs), blank)
     wanted = {k: (x.shape, x.dtype) for k, x in zip(_names("stream", state), jax.tree.leaves(state), strict=True)}
-    engine = FastEngine(agent, spec, seed=0, steps=100)
+    engine = LearnerEngine(agent, spec, seed=0, steps=100)
     engine.begin(blank)
     assert {k: (x.shape, x.dtype) for k, x in engine.save().items()} == wanted
 
@@ -78,19 +77,6 @@ def test_a_state_is_put_in_place_of_one_that_was_never_saved():
         other.learn(timestep)
     other.restore(run(whole, answers[:25]))
     assert same(run(whole, answers[25:]), run(other, answers[25:]))
-
-
-@pytest.mark.parametrize("name", ["strq", "qrc+spr+orth", "strq+spr+orth2", "dqn+replay5", "released"])
-@pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
-def test_two_threads_give_the_result_of_one_to_the_bit(name, network):
-    first, answers = experience(SMALL[network], 60)
-    states = []
-    for threads in (1, 2):
-        engine = engine_of(name, network, threads=threads)
-        engine.begin(first)
-        run(engine, answers[:20])  # saving in between changes nothing
-        states.append(run(engine, answers[20:]))
-    assert same(*states)
 
 
 def test_a_restart_learns_nothing_and_forgets_traces_and_window():
@@ -157,8 +143,6 @@ def test_what_cannot_be_run_is_told_why():
     assert supports(agent_named("qrc+spr+orth"), (10, 10, 4)) is None
     strange = dataclasses.replace(agent_named("qrc+spr"), td_filter=Louder())
     assert supports(strange, (10, 10, 4)) == "it does not know Louder"
-    with pytest.raises(BadSetting, match="1 or 2 threads, got 3"):
-        engine_of("strq", threads=3)
 
 
 def test_a_state_of_another_agent_is_refused_whole():
@@ -183,27 +167,10 @@ def test_the_frozen_policy_chooses_the_best_action_and_knows_latents():
     assert {random(first) for _ in range(60)} == {0, 1, 2}
 
 
-def test_no_memory_is_allocated_by_a_step():
-    """But for the records by which numba holds on to the five arrays it is handed, given back when the call returns."""
-    first, answers = experience(SMALL[IMAGE], 60)
-    engine = engine_of("qrc+spr+orth", IMAGE)
-    engine.begin(first)
-    run(engine, answers[:20])
-    runtime.memsys_enable_stats()
-    try:
-        taken, given = runtime.memsys_get_stats_alloc(), runtime.memsys_get_stats_free()
-        for timestep in answers[20:]:
-            engine.learn(timestep)
-        assert runtime.memsys_get_stats_alloc() - taken == 5 * len(answers[20:])
-        assert runtime.memsys_get_stats_free() - given == 5 * len(answers[20:])
-    finally:
-        runtime.memsys_disable_stats()
-
-
 def test_no_jax_is_loaded():
     code = (
-        "import sys, headrace.engines.fast.engine, headrace.engines.fast.frozen;"
-        "sys.exit(any(name in sys.modules for name in ('jax', 'jaxlib', 'headrace.engines.reference')))"
+        "import sys, headrace.engines.learner.engine, headrace.engines.learner.frozen;"
+        "sys.exit(any(name in sys.modules for name in ('jax', 'jaxlib', 'headrace.definition')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.agents import VARIANTS, Agent, BySuite, agent_named
 from headrace.envs.base import EnvSpec
-from tests.engines.fast.support import SUITES, on, spec_of
+from tests.engines.learner.support import SUITES, on, spec_of
 
 
 def words_for(about: str | None) -> argparse.ArgumentParser:

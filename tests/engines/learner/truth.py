@@ -18,7 +18,7 @@ from headrace.engines.jax import stream
 from headrace.engines.jax.arrays import named_arrays
 from headrace.envs.base import TimeStep
 from headrace.normalize import include_reward, scaled_reward
-from tests.engines.fast.support import QUICK, Reference
+from tests.engines.learner.support import QUICK, Reference
 
 _learn = jax.jit(learn, static_argnums=1, compiler_options=QUICK)
 

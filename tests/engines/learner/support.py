@@ -12,9 +12,9 @@ import numpy as np
 
 from headrace.agents import Agent, BySuite, Conv, Mlp
 from headrace.definition.networks import Layout, layout_of
-from headrace.engines.fast.engine import FastEngine
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.stream import StreamState, advance, begin, make_setting
+from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import EnvSpec, TimeStep
 
 QUICK = {  # compiles in little time
@@ -41,7 +41,7 @@ def on(agent: Agent, network: Conv | Mlp | BySuite) -> Agent:
 
 
 class Reference:
-    """The definition, with the names of the fast engine's methods."""
+    """The definition, with the names of the learner's methods."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, seed: int = 0, steps: int = STEPS) -> None:
         self.setting = make_setting(agent, seed, steps)
@@ -65,8 +65,8 @@ class Reference:
         return int(self.state.choice.action)
 
 
-def engines(agent: Agent, spec: EnvSpec, seed: int = 0) -> tuple[Reference, FastEngine]:
-    return Reference(agent, spec, seed), FastEngine(agent, spec, seed=seed, steps=STEPS)
+def engines(agent: Agent, spec: EnvSpec, seed: int = 0) -> tuple[Reference, LearnerEngine]:
+    return Reference(agent, spec, seed), LearnerEngine(agent, spec, seed=seed, steps=STEPS)
 
 
 @lru_cache(maxsize=8)

@@ -7,11 +7,11 @@ import pytest
 
 from headrace.agents import agent_named, tweak
 from headrace.analysis.encoder import Encoder
-from headrace.engines.fast import frozen as fast
-from headrace.engines.fast.engine import FastEngine
 from headrace.engines.jax import frozen as reference
-from tests.engines.fast.parity import compare_steps
-from tests.engines.fast.support import SUITES, experience, spec_of
+from headrace.engines.learner import frozen as learner
+from headrace.engines.learner.engine import LearnerEngine
+from tests.engines.learner.parity import compare_steps
+from tests.engines.learner.support import SUITES, experience, spec_of
 
 # Bounds and limits that act at most steps; each piece with every rule, and with modules of every kind.
 USUAL = ("released", "merge.norm=1e-3", "aux.objective.window=Episode", "observations=Limited(1)")
@@ -41,7 +41,7 @@ SHAPE = SUITES["vector"]
 
 
 def engine_of(name, *settings):
-    engine = FastEngine(tweak(agent_named(name), *settings), spec_of(SHAPE), seed=0, steps=1000)
+    engine = LearnerEngine(tweak(agent_named(name), *settings), spec_of(SHAPE), seed=0, steps=1000)
     first, answers = experience(SHAPE, 40)
     engine.begin(first)
     return engine, answers
@@ -82,12 +82,12 @@ def test_a_trained_agent_is_given_limited_observations_by_everyone_who_plays_or_
         engine.learn(answer)
     agent, spec, saved, seen = engine.agent, engine.spec, engine.save(), answers[-1].obs
     assert np.abs(saved["stream/obs"]).max() == 0.5
-    policies = [kind.FrozenPolicy(agent, spec, saved, eps=0.0, seed=0) for kind in (fast, reference)]
+    policies = [kind.FrozenPolicy(agent, spec, saved, eps=0.0, seed=0) for kind in (learner, reference)]
     latents = [policy.latent(seen) for policy in policies]
     latents.append(Encoder.of(agent, SHAPE, saved).latents(seen[None])[0])
     for latent in latents:
         np.testing.assert_allclose(latent, latents[0], rtol=1e-4, atol=1e-6)
-    unlimited = fast.FrozenPolicy(tweak(agent, "observations=Unlimited"), spec, saved, eps=0.0, seed=0)
+    unlimited = learner.FrozenPolicy(tweak(agent, "observations=Unlimited"), spec, saved, eps=0.0, seed=0)
     assert np.abs(unlimited.latent(seen) - latents[0]).max() > 1e-2
     chosen = [[policy(answer.obs) for answer in answers] for policy in policies]
     assert chosen[0] == chosen[1]

@@ -1,7 +1,7 @@
 """How far both engines are apart after many steps, each going on from its own state.
 
 What is the algorithm's own sensitivity is measured beside it: the reference engine against itself, with parameters that
-are rounded otherwise after every step. `python -m tests.engines.fast.free` makes the table of docs/parity.md.
+are rounded otherwise after every step. `python -m tests.engines.learner.free` makes the table of docs/parity.md.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.envs.base import EnvSpec, TimeStep
-from tests.engines.fast.rows import print_rows, words_for
-from tests.engines.fast.support import Reference, engines, experience, relative_error
+from tests.engines.learner.rows import print_rows, words_for
+from tests.engines.learner.support import Reference, engines, experience, relative_error
 
 Arrays = dict[str, np.ndarray]
 FREE_TOLERANCE = 1e-3
@@ -43,7 +43,7 @@ class Apart:
     """How far engines are apart after these steps."""
 
     steps: int
-    fast: Errors  # of the fast engine, against the reference engine
+    fast: Errors  # of the learner, against the reference engine
     itself: list[Errors]  # of each reference engine that rounds otherwise
 
 

@@ -6,14 +6,14 @@ import jax
 import numpy as np
 import pytest
 
-from headrace.agents import BySuite, agent_named
+from headrace.agents import agent_named
 from headrace.definition.networks import init_params, layout_of
-from headrace.engines.fast.engine import FastEngine
-from headrace.engines.fast.sight import EVERY, NAMES, measures
 from headrace.engines.jax.arrays import from_named_arrays
 from headrace.engines.jax.sight import sight
+from headrace.engines.learner.engine import LearnerEngine
+from headrace.engines.learner.sight import EVERY, NAMES, measures
 from headrace.errors import CheckpointDamaged
-from tests.engines.fast.support import IMAGE, SMALL, STEPS, SUITES, VECTOR, experience, on, spec_of
+from tests.engines.learner.support import IMAGE, SMALL, STEPS, VECTOR, experience, on, spec_of
 
 _sight = jax.jit(sight, static_argnums=0)
 
@@ -27,7 +27,7 @@ def test_two_states_and_two_actions():
 
 def learnt(agent, shape, steps):
     first, answers = experience(shape, steps)
-    fast = FastEngine(agent, spec_of(shape), seed=0, steps=STEPS)
+    fast = LearnerEngine(agent, spec_of(shape), seed=0, steps=STEPS)
     fast.begin(first)
     for answer in answers:
         fast.learn(answer)
@@ -54,17 +54,10 @@ def agree(agent, spec, fast):
     assert sight_of(fast) == pytest.approx({name: float(wanted[name]) for name in NAMES}, rel=1e-3)
 
 
-@pytest.mark.long
-def test_the_same_where_the_projection_is_kept_as_factors():
-    agent = on(agent_named("qrc"), BySuite())
-    agree(agent, spec_of(SUITES["atari"]), learnt(agent, SUITES["atari"], EVERY + 40))
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_reporting_changes_nothing_and_a_saved_stream_reports_the_same(threads):
+def test_reporting_changes_nothing_and_a_saved_stream_reports_the_same():
     agent, shape = on(agent_named("qrc+spr+orth"), IMAGE), SMALL[IMAGE]
     first, answers = experience(shape, EVERY + 20)
-    told, quiet, resumed = (FastEngine(agent, spec_of(shape), seed=0, steps=STEPS, threads=threads) for _ in range(3))
+    told, quiet, resumed = (LearnerEngine(agent, spec_of(shape), seed=0, steps=STEPS) for _ in range(3))
     for engine in (told, quiet):
         engine.begin(first)
         for t, answer in enumerate(answers):
@@ -85,4 +78,4 @@ def test_a_state_saved_before_there_was_sight_is_refused_by_name():
     saved = learnt(agent, shape, 3).save()
     del saved["stream/seen"]
     with pytest.raises(CheckpointDamaged, match="no array stream/seen"):
-        FastEngine(agent, spec_of(shape), seed=0, steps=STEPS).restore(saved)
+        LearnerEngine(agent, spec_of(shape), seed=0, steps=STEPS).restore(saved)

@@ -1,9 +1,9 @@
-"""How far the fast engine is from the reference engine after a step from the same state; which is nearer the truth.
+"""How far the learner is from the reference engine after a step from the same state; which is nearer the truth.
 
 The error of an array is ||fast - reference|| / ||reference|| in the Euclidean norm, array by array (each weight matrix
 and each bias is one); a running statistic, which is kept as a number and what rounding took from it, is compared as
 their sum. A single number, such as QRC's trace of h, passes through zero, where nothing is small beside it: its error
-is relative to the largest that it has been. `python -m tests.engines.fast.parity` makes the table of docs/parity.md.
+is relative to the largest that it has been. `python -m tests.engines.learner.parity` makes the table of docs/parity.md.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import counted
-from tests.engines.fast.rows import print_rows, words_for
-from tests.engines.fast.support import engines, errors_of, experience, relative_error
-from tests.engines.fast.truth import true_state
+from tests.engines.learner.rows import print_rows, words_for
+from tests.engines.learner.support import engines, errors_of, experience, relative_error
+from tests.engines.learner.truth import true_state
 
 STEP_TOLERANCE = 1e-5
 NOTHING = 1e-6  # what rounding leaves of 0
@@ -80,11 +80,11 @@ def compare_answers(
     look_every: int = 0,
     along_fast: bool = False,
 ) -> Found:
-    """Runs both side by side, one put into the state of the other before every step: the fast engine into the
+    """Runs both side by side, one put into the state of the other before every step: the learner into the
     reference's, or the other way round.
 
     Double precision is looked at every so many steps, and wherever the engines differ by more than the tolerance: then
-    the fast engine has to be within it of the truth, and nearer than the reference. Excused is a step on an edge: an
+    the learner has to be within it of the truth, and nearer than the reference. Excused is a step on an edge: an
     input of LeakyReLU so near zero that the last digit of a weight decides its sign, and with it a slope of 1 or 0.01.
     """
     reference, fast = engines(agent, spec)
@@ -131,7 +131,7 @@ def _alike(got: np.ndarray, wanted: np.ndarray) -> bool:
 
 
 def _judged(found: Found, strange: list[str], got: Any, wanted: Any, truth: dict[str, np.ndarray]) -> str:
-    """What speaks against the fast engine: it must be within the tolerance of the truth, nearer than the reference."""
+    """What speaks against the learner: it must be within the tolerance of the truth, nearer than the reference."""
     metrics = [name for name in strange if name.startswith(METRICS)]
     explained = metrics if len(strange) > len(metrics) else []  # by the arrays that differ, and are judged
     seen = {name: exact for name, exact in _numbers(truth).items() if name in got}
@@ -178,7 +178,7 @@ def main() -> None:
     words = words_for(__doc__)
     words.add_argument("--steps", type=int, default=300, help="on MinAtar's shape and on vectors")
     words.add_argument("--large-steps", type=int, default=40, help="on Octax's and Atari's shapes")
-    words.add_argument("--along-fast", action="store_true", help="step by step along the fast engine's way")
+    words.add_argument("--along-fast", action="store_true", help="step by step along the learner's way")
     said = words.parse_args()
 
     def cells(suite: str, agent: Agent, spec: EnvSpec) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.agents import VARIANTS, BySuite, agent_named
-from tests.engines.fast.parity import STEP_TOLERANCE, compare_steps
-from tests.engines.fast.support import SUITES, on, spec_of
+from tests.engines.learner.parity import STEP_TOLERANCE, compare_steps
+from tests.engines.learner.support import SUITES, on, spec_of
 
 
 def distances(name, suite, steps):
