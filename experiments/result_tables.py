@@ -262,7 +262,7 @@ def weight_table(group: Group, rng: np.random.Generator) -> Table:
     return Table("weights", "qrc+spr+orth by the weight of SPR", header, rows, data, notes)
 
 
-ENGINES = ("learner", "reference")
+ENGINES = ("fast", "reference")
 ENGINE_STEPS = 300_000  # of the runs that compare them
 ENGINE_POINTS = (50_000, 100_000, 200_000, 300_000)  # steps at which their curves are compared
 WINDOW = 10_000  # steps before each over which a curve is averaged

@@ -69,7 +69,7 @@ def test_a_run_on_minatar_from_its_first_step_to_its_video(blocked: dict[str, st
     assert (run.identity["engine"], run.identity["env"]["form"]) == ("learner", "host")
     assert run.manifest["machine"]["device"] == "cpu"
     assert json.loads(said(blocked, *train))["did_nothing"]
-    assert "engine fast" in said(blocked, "show", str(run.path))
+    assert "engine learner" in said(blocked, "show", str(run.path))
     assert json.loads(said(blocked, "eval", str(run.path), "--episodes", "3", "--json"))["episodes"] == 3
     video = tmp_path / "x.gif"
     said(blocked, "play", str(run.path), "--out", str(video), "--max-steps", "30")
@@ -134,7 +134,7 @@ def test_without_a_compiler_the_learner_says_what_to_install(without_learner: di
 
 def test_a_benchmark_of_both_engines_measures_the_one_that_is_there(blocked: dict[str, str]) -> None:
     found = json.loads(said(blocked, "bench", "--variant", "strq", "--seconds", "0.05", "--json", "-"))
-    assert found["notes"][0] == "only the learner was measured: the reference engine needs jax: pip install jax"
+    assert found["notes"][0] == "only the learner engine was measured: the reference engine needs jax: pip install jax"
     assert (found["engine"], found["steps_per_s"] > 0) == ("learner", True)
     assert "ratio" not in found
 

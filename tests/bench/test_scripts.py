@@ -49,13 +49,6 @@ def test_the_straightforward_way_in_a_table() -> None:
     assert row.startswith("| minatar/breakout | `strq` |")
 
 
-def test_instructions_in_a_table() -> None:
-    head, _, *rows = table("instructions.py", "--suite", "minatar", "--variant", "strq", "--steps", "3", "--least", "0")
-    assert head.startswith("| instruction | times |")
-    assert rows[-1].startswith("| a step |")
-    assert any(row.startswith("| `convolve 64 x 36 x 16` | 2 |") for row in rows)
-
-
 def test_one_step_of_a_timeline_is_from_one_long_kernel_to_its_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))  # the script adds to them
     timeline = runpy.run_path(str(SCRIPTS / "timeline.py"))

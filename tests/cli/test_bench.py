@@ -27,7 +27,7 @@ def bench(file: Path, *words: str) -> dict:
     return json.loads(file.read_text())
 
 
-def test_the_fast_engine_on_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_learner_on_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = bench(tmp_path / "x.json", "--suite", "minatar", "--variant", "strq", "--engine", "learner")
     assert all(found[key] > 0 for key in KEYS)
     assert found["p50_ms"] <= found["p99_ms"]
@@ -40,7 +40,7 @@ def test_the_fast_engine_on_minatar(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert {"cpu", "cores", "numpy"} <= found["machine"].keys()
     printed = capsys.readouterr().out
-    assert "strq on minatar/breakout, 1 core of" in printed
+    assert "strq on minatar/breakout, one core of" in printed
     assert "share of the roofline" in printed
 
 

@@ -33,7 +33,7 @@ from tests.toy_run import (
     train,
 )
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Killed(BaseException):

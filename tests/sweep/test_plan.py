@@ -307,5 +307,5 @@ def test_rules_and_numbers_of_steps_divide_fleets_and_numbers_do_not() -> None:
     assert count(grid("qrc", "minatar/*", settings=["env.sticky=0|0.1"])) == 2
     assert count(grid("qrc+spr", "minatar/*", settings=["aux.objective.horizon=1|2"])) == 2
     assert count(grid("qrc+spr", "minatar/*", settings=["aux.objective.augment.shift=0|2"])) == 1
-    with pytest.raises(BadSetting, match="engine fast: leave out --engine and --form"):
+    with pytest.raises(BadSetting, match="engine learner: leave out --engine and --form"):
         count(grid("qrc", "minatar/*", form="host"))

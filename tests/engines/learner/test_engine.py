@@ -150,7 +150,7 @@ def test_a_state_of_another_agent_is_refused_whole():
     engine, other = engine_of("qrc"), engine_of("strq")
     engine.begin(first)
     other.begin(first)
-    with pytest.raises(CheckpointDamaged, match="it has no array stream/agent/params/h_encoder"):
+    with pytest.raises(CheckpointDamaged, match="it has no array stream/agent/td/"):
         engine.restore(other.save())
 
 
