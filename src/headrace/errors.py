@@ -33,6 +33,10 @@ class CheckpointDamaged(HeadraceError):
     """A checkpoint is truncated, changed, or was written by another run."""
 
 
+class TableChanged(HeadraceError):
+    """A run's table is not what the process that writes it left."""
+
+
 class EnvironmentFault(HeadraceError):
     """An environment raised, or returned something that nothing can be learnt from."""
 
@@ -95,7 +99,10 @@ def raised(error: BaseException, when: str = "") -> str:
     """What somebody else's program raised: its kind, when, the line that did, its words."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    words = f": {error}" if str(error) else ""
+    try:
+        words = f": {error}" if str(error) else ""
+    except Exception:
+        words = ", which cannot be put into words"
     return f"{type(error).__name__}{when}{where}{words}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -244,13 +245,25 @@ def test_rows_reach_the_file_without_being_asked_for_once_they_are_many(tmp_path
         assert len(RunFolder.read(run.path).episodes()["step"]) == 10_000
 
 
-def test_what_a_broken_write_left_behind_the_rows_is_written_over(tmp_path):
+def test_what_a_broken_write_left_behind_the_rows_is_written_over(tmp_path, monkeypatch):
+    def half(opened_file, data):
+        write(opened_file, data[:6])
+        monkeypatch.setattr(os, "ftruncate", failing)  # nor can it be taken back
+        failing()
+
+    def failing(*_):
+        raise OSError(errno.EIO, "the disk is broken")
+
     with opened(tmp_path) as run:
         run.append_episodes([(12, 3.0, 12)])
         run.flush()
-        with (run.path / "episodes.csv").open("a") as file:
-            file.write("20,1.5")  # of a row that is still held back, and longer than what comes
         run.append_episodes([(20, 2.0, 8)])
+        write = os.write
+        monkeypatch.setattr(os, "write", half)
+        with pytest.raises(HeadraceError, match="the disk is broken"):
+            run.flush()
+        monkeypatch.undo()
+        assert (run.path / "episodes.csv").read_text().endswith("12,3.0,12\n20,2.0")
     assert (run.path / "episodes.csv").read_text() == "step,return,length\n12,3.0,12\n20,2.0,8\n"
 
 

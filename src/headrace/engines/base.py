@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -59,6 +63,7 @@ class HostStream:
     def __init__(self, engine: Engine, env: HostEnv, seed: int) -> None:
         self.engine, self.env, self.seed = engine, env, seed
         self._fault: EnvironmentFault | None = None
+        self._process = os.getpid()
 
     @property
     def step(self) -> int:
@@ -76,9 +81,11 @@ class HostStream:
                 if (episode := self.engine.learn(stepped(self.env, self.engine.action, self.step + 1))) is not None:
                     ended.append(episode)
         except EnvironmentFault as fault:
+            end_forked(self._process, fault.__cause__)
             self._fault = fault
             if self.step == begun_at:
                 raise
+        end_forked(self._process)
         return ended
 
     def report(self) -> dict[str, float]:
@@ -88,9 +95,15 @@ class HostStream:
         return self.engine.trouble()
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The environment is asked first: where that fails, what is saved next is without it."""
         if self._fault is not None:
             return self.engine.save(), {"env": None, "fault": str(self._fault)}
-        return self.engine.save(), {"env": self.env.save()}
+        try:
+            state = saved(self.env)
+        except EnvironmentFault as fault:
+            self._fault = fault
+            raise
+        return self.engine.save(), {"env": state}
 
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
         self.engine.restore(arrays)
@@ -98,18 +111,13 @@ class HostStream:
             self.engine.restart(begun(self.env, (self.seed + self.step) % 2**31))
             return f"{self.env.spec.name} {'failed' if 'fault' in state else 'cannot be saved'}"
         begun(self.env, self.seed)
-        self.env.restore(state["env"])
+        restored(self.env, state["env"])
         return ""
 
 
 def begun(env: HostEnv, seed: int) -> np.ndarray:
     """The first observation of a host environment; what it raises is a fault of its own."""
-    try:
-        return env.reset(seed)
-    except (HeadraceError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise _fault(env, " when it was reset", error) from error
+    return _asked(env, "when it was reset", lambda: env.reset(seed))
 
 
 def stepped(env: HostEnv, action: int, step: int) -> TimeStep:
@@ -119,8 +127,48 @@ def stepped(env: HostEnv, action: int, step: int) -> TimeStep:
     except (HeadraceError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too: an environment ends its run, not the program
-        raise _fault(env, f" at step {step:,}", error) from error
+        raise _fault(env, f"at step {step:,}", error) from error
+
+
+def saved(env: HostEnv) -> dict[str, Any] | None:
+    """The environment's state, which can be written as JSON; None where it cannot be saved."""
+
+    def save() -> dict[str, Any] | None:
+        state = env.save()
+        json.dumps(state)
+        return state
+
+    return _asked(env, "when it was saved", save)
+
+
+def restored(env: HostEnv, state: dict[str, Any]) -> None:
+    _asked(env, "when it was restored", lambda: env.restore(state))
+
+
+def _asked(env: HostEnv, when: str, call: Callable[[], Any]) -> Any:
+    process = os.getpid()
+    try:
+        answer = call()
+    except (HeadraceError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        end_forked(process, error)
+        raise _fault(env, when, error) from error
+    end_forked(process)
+    return answer
 
 
 def _fault(env: HostEnv, when: str, error: BaseException) -> EnvironmentFault:
-    return EnvironmentFault(f"{env.spec.name} raised {raised(error, when)}")
+    return EnvironmentFault(f"{env.spec.name} raised {raised(error, f' {when}')}")
+
+
+def end_forked(owner: int, error: BaseException | None = None) -> None:
+    """Ends this process if it is a child that an environment forked, which must not go on in its parent's place."""
+    if os.getpid() == owner:
+        return
+    status = error.code if isinstance(error, SystemExit) else 1
+    if error and status not in (None, 0):
+        print(f"headrace: a child that the environment forked ended with {raised(error)}", file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))

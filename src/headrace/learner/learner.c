@@ -104,10 +104,11 @@ static float scale_reward(hr_learner *l, float reward, int last) {
     return reward * per_deviation(&l->reward_scale, 0);
 }
 
-static int is_finite(const float *x, int n) {
-    float sum = 0;
-    for (int i = 0; i < n; i++) sum += x[i] - x[i];
-    return sum == 0;
+/* Finite, and not so large that the squares of a run's numbers would sum up to infinity. */
+static int is_usable(const float *x, int n) {
+    int strange = 0;
+    for (int i = 0; i < n; i++) strange |= !(fabsf(x[i]) <= 1e12f);
+    return !strange;
 }
 
 /* Evaluation */
@@ -324,7 +325,7 @@ static void count_step(hr_learner *l) {
         const int counts = !is_of_aux(i) || l->active;
         if (counts) *l->sums[i] += l->metrics[i];
         if (i == OVERSHOOT) continue;
-        if (counts && !is_finite(&l->metrics[i], 1) && l->tally[2] < 0) l->tally[2] = *l->step, l->tally[3] = watched;
+        if (counts && !isfinite(l->metrics[i]) && l->tally[2] < 0) l->tally[2] = *l->step, l->tally[3] = watched;
         watched++;
     }
 }
@@ -362,7 +363,7 @@ static void move_all(hr_learner *l) {
 
 static int learn(hr_learner *l, const float *successor, const float *frame, float reward, int flags) {
     const int last = !!(flags & HR_LAST);
-    if (!is_finite(successor, l->frame) || !is_finite(&reward, 1) || (last && !is_finite(frame, l->frame)))
+    if (!is_usable(successor, l->frame) || !is_usable(&reward, 1) || (last && !is_usable(frame, l->frame)))
         return HR_STRANGE_NUMBER;
     see(l);
     observe_next(l, successor);

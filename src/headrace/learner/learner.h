@@ -95,7 +95,7 @@ void hr_begin(hr_learner *learner, const float *frame);
 void hr_restart(hr_learner *learner, const float *frame);
 
 /* The action to take now; and learning from what it led to: the frame it led to, and the one to act on next, which is
- * read where the episode is over. HR_STRANGE_NUMBER: something is not finite, and nothing was changed. */
+ * read where the episode is over. HR_STRANGE_NUMBER: something is not finite or beyond 1e12, and nothing was changed. */
 int32_t hr_action(const hr_learner *learner);
 int hr_learn(hr_learner *learner, const float *successor, const float *frame, float reward, int flags);
 hr_episode hr_finished(const hr_learner *learner); /* the episode that ended last */

@@ -24,6 +24,7 @@ class Extent(NamedTuple):
 
     length: int  # bytes
     checksum: str
+    rest: str = ""  # rows after those, of a table that could not be written any more
 
 
 class Checkpoint(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,8 +42,11 @@ def require_folder(path: Path) -> None:
 
 @contextmanager
 def descriptor(path: Path, flags: int) -> Iterator[int]:
-    opened = os.open(path, flags | os.O_CLOEXEC, 0o666)
+    """An open file or folder; what stands there instead (a pipe, a device) is refused without waiting for it."""
+    opened = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
     try:
+        if stat.S_IFMT(os.fstat(opened).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+            raise OSError(errno.EINVAL, "it is no ordinary file")
         yield opened
     finally:
         os.close(opened)
@@ -53,6 +57,12 @@ def write_all(opened: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(opened, rest) :]
+
+
+def read_all(opened: int) -> bytes:
+    with open(opened, "rb", closefd=False) as file:
+        file.seek(0)
+        return file.read()
 
 
 def sync_directory(path: Path) -> None:

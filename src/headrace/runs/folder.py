@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict
+from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict, TableChanged
 from headrace.runs import checkpoints, manifest, packs, snapshots
 from headrace.runs.checkpoints import Checkpoint, Extent, Saved
 from headrace.runs.files import remove_temporaries, storage_errors, sync_directory, write_atomically
@@ -32,6 +32,7 @@ from headrace.runs.tables import Columns, Table, read_table, starts_with, whole_
 CHECKPOINTS = "checkpoints"
 EPISODES, METRICS, SPEED = "episodes.csv", "metrics.csv", "speed.csv"
 TABLES = (EPISODES, METRICS, SPEED)
+RESULTS = (EPISODES, METRICS)  # what the clock said is no part of a result
 EPISODE_COLUMNS = (("step", int), ("return", float), ("length", int))
 SPEED_COLUMNS = (("step", int), ("steps_per_s", float), ("seconds", float))
 KEPT_CHECKPOINTS = 2
@@ -127,7 +128,11 @@ class RunFolder:
 
 
 class RunWriter(RunFolder):
-    """Writes a run. Call `resume` once before anything is appended; close it, or use it in a `with` statement."""
+    """Writes a run. Call `resume` once before anything is appended; close it, or use it in a `with` statement.
+
+    It is the writer only as long as it holds the run's lock: not once it is closed, and never in a child that was
+    forked.
+    """
 
     def __init__(self, path: Path, identity: Mapping[str, Any], details: Mapping[str, Any]) -> None:
         self._details = manifest.plain(manifest.checked(details))
@@ -164,39 +169,52 @@ class RunWriter(RunFolder):
     def close(self) -> None:
         """Writes the rows held back and lets another process have the run."""
         try:
-            self.flush()
+            if not self._lock.closed:
+                self.flush()
         finally:
             self._lock.close()
 
+    def _require_lock(self) -> None:
+        if self._lock.closed:
+            raise HeadraceError(f"{self.path} is not open for writing here: it was closed, or opened before a fork")
+
+    def intact(self) -> bool:
+        """Whether the tables are still what this writer left."""
+        return all(table.intact() for table in self._tables.values())
+
     def flush(self) -> None:
+        self._require_lock()
         for table in self._tables.values():
             table.flush()
 
     def append_episodes(self, rows: Iterable[tuple[int, float, int]]) -> None:
+        self._require_lock()
         for step, episode_return, length in rows:
             self._tables[EPISODES].append({"step": step, "return": float(episode_return), "length": length})
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
+        self._require_lock()
         self._tables[METRICS].append(row)
 
     def append_speed(self, step: int, steps_per_s: float, seconds: float) -> None:
         row = {"step": step, "steps_per_s": float(steps_per_s), "seconds": float(seconds)}
+        self._require_lock()
         self._tables[SPEED].append(row)
 
     def episodes(self) -> Columns:
-        self._tables[EPISODES].flush()
+        self.flush()
         return super().episodes()
 
     def metrics(self) -> Columns:
-        self._tables[METRICS].flush()
+        self.flush()
         return super().metrics()
 
     def speed(self) -> Columns:
-        self._tables[SPEED].flush()
+        self.flush()
         return super().speed()
 
     def digest(self, arrays: Mapping[str, np.ndarray]) -> str:
-        self._tables[EPISODES].flush()
+        self.flush()
         return super().digest(arrays)
 
     def set_status(self, status: str, **details: Any) -> None:
@@ -212,23 +230,33 @@ class RunWriter(RunFolder):
         self.set_status("running", exact=False, breaks=[*before, {"step": step, "why": why}])
 
     def finish(self, details: Mapping[str, Any]) -> None:
-        """Makes every row durable, then records that the run is complete."""
-        self._sync()
-        self.set_status("finished", **details)
+        """Makes every row durable, then records that the run is complete, and by which tables."""
+        for change in self._sync().values():
+            raise change
+        vouched = {name: self._tables[name].extent for name in RESULTS}
+        tables = {name: {"bytes": found.length, "sha256": found.checksum} for name, found in vouched.items()}
+        self.set_status("finished", **details, tables=tables)
 
     def save_checkpoint(self, step: int, arrays: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> None:
-        """Makes the run continuable from here; the checkpoint before this one is kept too, older ones are removed."""
-        self._sync()
-        tables = {name: Extent(table.length, table.checksum) for name, table in self._tables.items()}
+        """Makes the run continuable from here; the checkpoint before this one is kept too, older ones are removed.
+
+        Where somebody else changed a table, the checkpoint keeps the rows that are not in it; then TableChanged is
+        raised.
+        """
+        changed = self._sync()
+        tables = {name: table.extent for name, table in self._tables.items()}
         saved = Saved(Checkpoint(step, dict(arrays), dict(state)), tables)
         folder = self.path / CHECKPOINTS
         write_atomically(checkpoints.path_of(folder, step), checkpoints.encode(self.run_hash, saved))
         for old in self._listed()[KEPT_CHECKPOINTS:]:
             with storage_errors(old):
                 os.unlink(old)
+        for name, change in changed.items():
+            raise TableChanged(f"{change}. The run stops, saved as of step {step:,}: {_way_back(name, tables[name])}")
 
     def keep_snapshot(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Keeps what an analysis of representations over training will want of this step."""
+        self._require_lock()
         path = snapshots.path_in(self.path, step)
         with storage_errors(path):
             path.parent.mkdir(exist_ok=True)
@@ -240,6 +268,7 @@ class RunWriter(RunFolder):
 
     def go_back_to(self, step: int) -> None:
         """Forgets every checkpoint after `step`, so that `resume` continues from there."""
+        self._require_lock()
         for path in self._listed():
             if checkpoints.path_of(path.parent, step).name < path.name:
                 with storage_errors(path):
@@ -251,10 +280,12 @@ class RunWriter(RunFolder):
         What cannot be used is renamed to *.damaged and named in `notices`. Without a usable checkpoint the tables are
         empty and the run starts anew.
         """
+        self._require_lock()
         saved = self._newest_usable()
-        extents = saved.tables if saved else {}
         for name, table in self._tables.items():
-            table.cut(whole_lines(table.path, extents[name].length) if saved else 0)
+            table.cut(whole_lines(table.path, saved.tables[name].length) if saved else 0)
+            if saved:
+                table.hold(saved.tables[name].rest)
         if saved:
             self._record_resumption(saved.checkpoint.step)
         return saved.checkpoint if saved else None
@@ -273,7 +304,7 @@ class RunWriter(RunFolder):
 
     def _tables_reach(self, path: Path, saved: Saved) -> bool:
         """Whether the rows from before the checkpoint are all there. What the clock said is no part of a result."""
-        wanting = [n for n in (EPISODES, METRICS) if not starts_with(self.path / n, *saved.tables[n])]
+        wanting = [n for n in RESULTS if not starts_with(self.path / n, *saved.tables[n][:2])]
         if wanting:
             lost = " and ".join(wanting)
             self.notices.append(f"checkpoint {path.name} passed over: {lost} lost or changed rows from before it")
@@ -295,13 +326,29 @@ class RunWriter(RunFolder):
         return {name: value for name, value in self.manifest.items() if name != "cause"}
 
     def _rewrite(self, facts: manifest.Manifest) -> None:
+        self._require_lock()
         write_atomically(self.path / manifest.FILE, manifest.encode(facts))
         self.manifest = facts
 
-    def _sync(self) -> None:
-        for table in self._tables.values():
-            table.sync()
+    def _sync(self) -> dict[str, TableChanged]:
+        """Makes the rows durable, but those of tables that somebody else changed."""
+        self._require_lock()
+        changed = {}
+        for name, table in self._tables.items():
+            try:
+                table.sync()
+            except TableChanged as error:
+                changed[name] = error
         sync_directory(self.path)
+        return changed
+
+
+def _way_back(name: str, extent: Extent) -> str:
+    """What to do about a table that somebody else changed."""
+    if name not in RESULTS:
+        return "the same command continues"
+    whole = f"the {extent.length:,} bytes with SHA-256 {extent.checksum}"
+    return f"put back {whole}, and the same command continues; without them it goes back to where the table is whole"
 
 
 def _why_no_run(path: Path) -> str:

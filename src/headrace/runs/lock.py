@@ -10,6 +10,7 @@ import secrets
 import shutil
 import socket
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,17 @@ from headrace.runs import manifest
 from headrace.runs.files import storage_errors, sync_directory, write_durably
 
 LOCK = "lock"
+HELD: weakref.WeakSet[IO[str]] = weakref.WeakSet()
 STALE = 3600.0  # seconds after which an unfinished folder is taken for a killed process's
+
+
+def _let_go() -> None:
+    """A forked child holds no lock: it must not write, nor keep the run from others when the parent is gone."""
+    for lock in list(HELD):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def create(path: Path, content: bytes, folders: Sequence[str], files: Sequence[str]) -> None:
@@ -75,11 +86,15 @@ def _clear_stale(path: Path) -> None:
 
 
 def claim(path: Path, name: str = LOCK, doing: str = "training the run in") -> IO[str]:
-    """A lock that this process alone holds until it closes it or dies; RunConflict if another has it."""
+    """A lock that this process alone holds until it closes it or dies; RunConflict if another has it.
+
+    In a child that it forks the lock is closed.
+    """
     lock = _locked(path, name, doing)
     while not _is_at(lock, path / name):  # whoever had it has removed the file a moment ago
         lock.close()
         lock = _locked(path, name, doing)
+    HELD.add(lock)
     with suppress(OSError):  # for a message only; a full disk may refuse it
         os.ftruncate(lock.fileno(), 0)
         os.write(lock.fileno(), f"{os.getpid()} {socket.gethostname()}".encode())

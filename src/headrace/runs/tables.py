@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, TableChanged
 from headrace.runs import packs
-from headrace.runs.files import descriptor, storage_errors, write_all
+from headrace.runs.checkpoints import Extent
+from headrace.runs.files import descriptor, read_all, storage_errors, write_all
 
 BUFFER = 1 << 16  # characters held back before they are written
 
+GONE = {errno.ENOENT, errno.EISDIR, errno.EINVAL}  # nothing, a folder, a pipe or a device in place of a file
 Columns = dict[str, np.ndarray]
 
 
@@ -25,50 +28,84 @@ class Table:
     """An append-only CSV file whose columns are those of its first row.
 
     `length` and `checksum` describe the bytes in the file that this object answers for; rows still held back are not
-    among them, nor is anything an interrupted write may have left behind those bytes.
+    among them, nor is anything an interrupted write may have left behind those bytes. Nobody else may write the file:
+    what is done with it after somebody did raises TableChanged, and leaves the file and the rows held back as they are.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._pending: list[str] = []
-        self._pending_size = 0
         self.cut(path.stat().st_size if path.exists() else 0)
 
     def cut(self, length: int) -> None:
         """Forgets the rows held back and every byte after `length`."""
-        self._pending, self._pending_size = [], 0
         with storage_errors(self.path), descriptor(self.path, os.O_RDWR | os.O_CREAT) as opened:
             os.ftruncate(opened, length)
-        content = self.path.read_bytes()
+            content, self._left = read_all(opened), _stamp(opened)
+        self._pending, self._pending_size = list[str](), 0
         self.length, self._synced = len(content), -1
         self._hash = hashlib.sha256(content)
-        self._columns = content.split(b"\n", 1)[0].decode(errors="replace").split(",") if content else []
+        self._columns = _columns(content.decode(errors="replace"))
 
     @property
     def checksum(self) -> str:
         return self._hash.hexdigest()
 
+    @property
+    def extent(self) -> Extent:
+        """The file as it should be, and the rows that are not in it yet."""
+        return Extent(self.length, self.checksum, "".join(self._pending))
+
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds one row; an integer stays an integer and a float keeps every bit."""
         if not self._columns:
-            self._columns = list(row)
-            self._hold(",".join(self._columns))
+            self.hold(",".join(row) + "\n")
         elif row.keys() != set(self._columns):
             raise ValueError(f"{self.path.name} has columns {self._columns}, this row has {list(row)}")
-        self._hold(",".join(_cell(row[column]) for column in self._columns))
-
-    def _hold(self, line: str) -> None:
-        self._pending.append(line + "\n")
-        self._pending_size += len(line) + 1
-        if self._pending_size >= BUFFER:
+        self.hold(",".join(_cell(row[column]) for column in self._columns) + "\n")
+        if self._pending_size >= BUFFER and self.intact():
             self.flush()
+
+    def hold(self, lines: str) -> None:
+        """Adds whole lines, to be written later."""
+        self._columns = self._columns or _columns(lines)
+        self._pending.append(lines)
+        self._pending_size += len(lines)
+
+    def intact(self) -> bool:
+        """Whether the file is still what this object left."""
+        try:
+            with storage_errors(self.path), self._opened():
+                return True
+        except TableChanged:
+            return False
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """The file, open for writing, if it is what this object left."""
+        try:
+            with descriptor(self.path, os.O_RDWR) as opened:
+                if _stamp(opened) != self._left:
+                    self._require_same(read_all(opened))
+                    self._left = _stamp(opened)
+                yield opened
+        except OSError as error:
+            if error.errno in GONE:
+                raise TableChanged(f"{self.path} is gone") from error
+            raise
+
+    def _require_same(self, content: bytes) -> None:
+        """Somebody may have touched the file, or put an equal one in its place."""
+        if len(content) != self.length:
+            raise TableChanged(f"{self.path} has {len(content):,} bytes, {self.length:,} were written")
+        if hashlib.sha256(content).hexdigest() != self.checksum:
+            raise TableChanged(f"{self.path} holds other bytes than were written")
 
     def flush(self) -> None:
         """Writes the rows held back. If there is no room the file stays as it was and the rows stay held back."""
         data = "".join(self._pending).encode()
         if not data:
             return
-        with storage_errors(self.path, len(data)), descriptor(self.path, os.O_WRONLY | os.O_CREAT) as opened:
+        with storage_errors(self.path, len(data)), self._opened() as opened:
             try:
                 os.ftruncate(opened, self.length)
                 os.lseek(opened, self.length, os.SEEK_SET)
@@ -77,6 +114,8 @@ class Table:
                 with suppress(OSError):
                     os.ftruncate(opened, self.length)
                 raise
+            finally:
+                self._left = _stamp(opened)
         self._hash.update(data)
         self.length += len(data)
         self._pending, self._pending_size = [], 0
@@ -84,10 +123,20 @@ class Table:
     def sync(self) -> None:
         """Writes the rows held back and makes the file survive a power cut."""
         self.flush()
-        if self._synced != self.length:
-            with storage_errors(self.path), descriptor(self.path, os.O_WRONLY | os.O_CREAT) as opened:
+        with storage_errors(self.path), self._opened() as opened:
+            if self._synced != self.length:
                 os.fsync(opened)
-            self._synced = self.length
+        self._synced = self.length
+
+
+def _stamp(opened: int) -> tuple[int, ...]:
+    """What changes when somebody else writes the file, or puts another one in its place."""
+    found = os.fstat(opened)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _columns(text: str) -> list[str]:
+    return text.split("\n", 1)[0].split(",") if text else []
 
 
 def _cell(value: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.engines.base import begun, stepped
+from headrace.engines.base import begun, end_forked, restored, saved, stepped
 from headrace.envs.answers import numbers
 from headrace.envs.base import EnvSpec, HostEnv, TimeStep
 from headrace.envs.registry import Environment
@@ -143,7 +143,7 @@ def work(
 ) -> None:
     """A worker: serves its environments until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner hears of Ctrl-C, and closes
-    shared = Shared(*made_of, memory)
+    process, shared = os.getpid(), Shared(*made_of, memory)
     hosted = [(row, env.host()) for row, env in envs]
     while True:
         try:
@@ -154,7 +154,9 @@ def work(
         try:
             answer = _served(shared, hosted, request)
         except EnvironmentFault as fault:
+            end_forked(process, fault.__cause__)
             answer = fault
+        end_forked(process)
         end.send_bytes(DONE if answer is None else OTHER)
         if answer is not None:
             end.send(answer)
@@ -171,11 +173,11 @@ def _served(shared: Shared, hosted: list[tuple[int, HostEnv]], request: Any) -> 
             shared.obs[row] = numbers(begun(env, seed), "first observation", shared.obs.shape[1:], env.spec.name, 0)
         return None
     if what == "save":
-        return [env.save() for _, env in hosted]
-    for (row, env), (seed, saved) in zip(hosted, arguments, strict=True):
+        return [saved(env) for _, env in hosted]
+    for (row, env), (seed, state) in zip(hosted, arguments, strict=True):
         shared.obs[row] = begun(env, seed)
-        if saved is not None:
-            env.restore(saved)
+        if state is not None:
+            restored(env, state)
     return None
 
 
