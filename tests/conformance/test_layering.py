@@ -33,6 +33,10 @@ MAY_IMPORT = {
     "engines.learner": ("engines.learner", "engines.base", "learner", "agents", "part", "normalize", "envs", "errors"),
     "runs": ("runs", "errors"),
     "training.health": ("agents",),
+    "export": (
+        "export", "engines.learner", "learner", "training.run", "training.evaluation", "training.engine_choice", "runs",
+        "agents", "normalize", "envs", "errors",
+    ),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
     "analysis": (
         "analysis", "runs", "agents", "part", "envs", "errors", "normalize", "wording", "training.health",

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from headrace.analysis import doctor as doctor_command
 from headrace.analysis import watch as watch_command
 from headrace.cli import bench as bench_command
+from headrace.cli import export as export_command
 from headrace.cli import latents as latents_command
 from headrace.cli import report as report_command
 from headrace.cli import reproduce as reproduce_command
@@ -97,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     sweep_command.add_words(_command(commands, "sweep", sweep_command.run, sweep_command.ABOUT), _number)
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
+    export_command.add_words(_command(commands, "export", export_command.run, export_command.ABOUT))
     _run_word(_command(commands, "show", _show, "what a run is and how far it got"))
     doctor_command.add_words(_command(commands, "doctor", doctor_command.run, doctor_command.ABOUT))
     latents_command.add_words(_command(commands, "latents", latents_command.run, latents_command.ABOUT), _number)

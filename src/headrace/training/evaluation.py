@@ -13,6 +13,7 @@ from headrace.engines.base import Episode, begun, stepped
 from headrace.envs.hosted import Hosted
 from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
+from headrace.runs.checkpoints import Checkpoint
 from headrace.runs.files import storage_errors, write_atomically
 from headrace.runs.folder import RunFolder
 from headrace.runs.manifest import why_ended
@@ -67,15 +68,21 @@ def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunF
     if not 0 <= epsilon <= 1:
         raise BadSetting(f"epsilon must be between 0 and 1, got {epsilon}")
     seed = whole("seed", seed, 0, 2**31 - 1_000_001)  # an episode's seed is this one and its number
+    folder, checkpoint = newest_checkpoint(path)
+    run = run_of(folder.identity)
+    env = host_of(run)
+    policy = policy_kind(run)(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
+    return env, policy, folder, checkpoint.step
+
+
+def newest_checkpoint(path: str | Path) -> tuple[RunFolder, Checkpoint]:
+    """A run's folder and its newest good checkpoint; an error where it has none."""
     folder = RunFolder.read(path)
     checkpoint = folder.latest()
     if checkpoint is None:
         why = "; ".join(folder.notices) or _why_none(folder)
         raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
-    run = run_of(folder.identity)
-    env = host_of(run)
-    policy = policy_kind(run)(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
-    return env, policy, folder, checkpoint.step
+    return folder, checkpoint
 
 
 def _why_none(folder: RunFolder) -> str:

@@ -67,6 +67,7 @@ class Block:
         room = np.zeros(size + ALIGNMENT, np.uint8)
         start = -room.ctypes.data % ALIGNMENT
         self._bytes = room[start : start + size]
+        self.size = size  # bytes
         self.pointer = self.c.hr_init(config, self._bytes.ctypes.data, seed)
         self.arrays = self._named()
 

@@ -34,7 +34,9 @@ KNOWN = {
 
 
 class Layer(Structure):
-    _fields_ = [(name, c_int32) for name in ("kernel_height", "kernel_width", "stride_height", "stride_width", "out")]
+    _fields_ = [
+        (name, c_int32) for name in ("kernel_height", "kernel_width", "stride_height", "stride_width", "channels")
+    ]
 
 
 class Target(Structure):
