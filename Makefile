@@ -12,7 +12,7 @@ demo: setup
 # The learner's library alone, in place: enough after a change of a C source.
 learner:
 	@rm -f $(LEARNER)/_learner.*
-	$(CC) $(LEARNER_FLAGS) -Werror -shared -fPIC -o $(LEARNER)/_learner.so $(addprefix $(LEARNER)/,library.c learner.c learner_avx2.c learner_avx512.c) -lm
+	$(CC) $(LEARNER_FLAGS) -Werror -shared -fPIC -o $(LEARNER)/_learner.so $(addprefix $(LEARNER)/,library.c learner.c learner_avx2.c learner_avx512.c) $(LEARNER)/games/*.c -lm
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

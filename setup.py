@@ -15,7 +15,7 @@ setup(
     ext_modules=[
         Extension(
             "headrace.learner._learner",
-            sources=[str(FOLDER / name) for name in SOURCES],
+            sources=[*(str(FOLDER / name) for name in SOURCES), *map(str, sorted(FOLDER.glob("games/*.c")))],
             depends=[str(path) for path in sorted(FOLDER.rglob("*.[ch]"))],
             extra_compile_args=[] if sys.platform == "win32" else FLAGS,
             libraries=[] if sys.platform == "win32" else ["m"],

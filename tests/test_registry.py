@@ -85,7 +85,8 @@ def test_rules_reach_both_forms() -> None:
     compiled: Any = calm.compiled()
     host: Any = calm.host()
     assert (compiled.sticky, compiled.ramping) == (0.25, False)
-    assert (host.sticky, host.game.ramping) == (0.25, False)
+    saved = host.save()
+    assert (saved["sticky"], saved["ramping"]) == (0.25, False)
 
 
 def test_equal_environments_share_their_compiled_form() -> None:
@@ -98,13 +99,16 @@ def test_equal_environments_share_their_compiled_form() -> None:
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "find_spec", lambda name: None)
-    for name, package in (("minatar/breakout", "minatar"), ("atari/pong", "atari"), ("gym/CartPole-v1", "gym")):
+    for name, package in (("probe/ends", "jax"), ("atari/pong", "atari"), ("gym/CartPole-v1", "gym")):
         with pytest.raises(HeadraceError, match=rf"needs the \w+ package: pip install 'headrace\[{package}\]'"):
             environment(name).host()
     with pytest.raises(HeadraceError, match=r"octax, cv2 and PIL packages: pip install 'headrace\[octax\]'"):
         environment("octax/pong").compiled()
     assert environment("atari/pong").install == "headrace[atari]"
     assert environment("minatar/breakout").install == ""
+    assert environment("minatar/breakout").spec() == environment("minatar/breakout").host().spec
+    with pytest.raises(HeadraceError, match=r"the jax package: pip install 'headrace\[jax\]'"):
+        environment("minatar/breakout").compiled()
 
 
 def test_a_compiled_game_stepped_from_python_follows_its_seed() -> None:

@@ -124,7 +124,7 @@ def test_without_jax_the_reference_engine_says_what_to_install(
     words: str, blocked: dict[str, str], tmp_path: Path
 ) -> None:
     message = refused(blocked, tmp_path / "here", words)
-    assert message == "headrace: the reference engine needs jax: pip install jax\n"
+    assert message == "headrace: the reference engine needs jax: pip install 'headrace[jax]'\n"
 
 
 def test_without_a_compiler_the_learner_says_what_to_install(without_learner: dict[str, str], tmp_path: Path) -> None:
@@ -134,7 +134,10 @@ def test_without_a_compiler_the_learner_says_what_to_install(without_learner: di
 
 def test_a_benchmark_of_both_engines_measures_the_one_that_is_there(blocked: dict[str, str]) -> None:
     found = json.loads(said(blocked, "bench", "--variant", "strq", "--seconds", "0.05", "--json", "-"))
-    assert found["notes"][0] == "only the learner engine was measured: the reference engine needs jax: pip install jax"
+    assert (
+        found["notes"][0]
+        == "only the learner engine was measured: the reference engine needs jax: pip install 'headrace[jax]'"
+    )
     assert (found["engine"], found["steps_per_s"] > 0) == ("learner", True)
     assert "ratio" not in found
 

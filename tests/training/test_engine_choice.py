@@ -45,10 +45,10 @@ def test_the_reference_engine_has_the_compiled_game_and_the_original_one() -> No
 
 
 def test_what_is_missing_is_said_and_the_reference_engine_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing(monkeypatch, "minatar")
-    chosen = choose(QRC, GAME)
-    assert chosen[:2] == ("reference", "compiled")
-    why = "minatar/breakout on the host needs the minatar package: pip install 'headrace[minatar]'"
+    missing(monkeypatch, "ale_py")
+    chosen = choose(QRC, environment("atari/pong"))
+    assert chosen[:2] == ("reference", "host")
+    why = "atari/pong on the host needs the ale_py package: pip install 'headrace[atari]'"
     assert chosen.notice.startswith(f"the reference engine is used, because {why}")
 
 

@@ -105,7 +105,7 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_it_played(finish
 
 def test_a_video_without_pillow_says_what_to_install(finished: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.training.evaluation.find_spec", lambda name: None)
-    with pytest.raises(HeadraceError, match="pip install pillow"):
+    with pytest.raises(HeadraceError, match=r"pip install 'headrace\[plots\]'"):
         play(finished.path, "x.gif")
 
 

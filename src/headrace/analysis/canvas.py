@@ -28,7 +28,7 @@ LEGEND_ROW, LEGEND_COLUMN, NARROWEST = 0.22, 1.95, 5.2
 def new_figure(width: float, height: float) -> Any:
     """An empty figure, in inches, without matplotlib's global state."""
     if find_spec("matplotlib") is None:
-        raise HeadraceError("figures need the matplotlib package: pip install matplotlib")
+        raise HeadraceError("figures need the matplotlib package: pip install 'headrace[plots]'")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

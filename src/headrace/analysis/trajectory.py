@@ -52,7 +52,7 @@ def _actions(count: int, length: int, seed: int) -> np.ndarray:
 def _compiled(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, Any]]:
     """Frames, whether each begins an episode, and the game's state, from one compiled program."""
     if find_spec("jax") is None:
-        raise HeadraceError(f"the trajectory of {env.name} needs the jax package: pip install jax")
+        raise HeadraceError(f"the trajectory of {env.name} needs the jax package: pip install 'headrace[jax]'")
     import jax
     import jax.numpy as jnp
 

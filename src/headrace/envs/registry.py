@@ -60,10 +60,10 @@ def _compiled_minatar(game: str, rules: MinAtarRules) -> CompiledEnv:
     return CompiledMinAtar(game, rules.sticky, bool(rules.ramping))
 
 
-def _package_minatar(game: str, rules: MinAtarRules) -> HostEnv:
-    from headrace.envs.minatar.package import PackageMinAtar
+def _host_minatar(game: str, rules: MinAtarRules) -> HostEnv:
+    from headrace.envs.minatar.host import HostMinAtar
 
-    return PackageMinAtar(game, rules.sticky, bool(rules.ramping))
+    return HostMinAtar(game, rules.sticky, bool(rules.ramping))
 
 
 def _atari(game: str, rules: atari.AtariRules) -> HostEnv:
@@ -96,14 +96,15 @@ def _gymnasium(name: str, rules: GymRules) -> HostEnv:
     return GymEnv(name, rules)
 
 
+_JAX = ("jax",), "jax"
 _OCTAX = ("octax", "cv2", "PIL")
 
 FAMILIES: dict[str, Family] = {
     "minatar": Family(
         members=GAMES,
         rules=MinAtarRules(),
-        forms={"compiled": Form(_compiled_minatar), "host": Form(_package_minatar, ("minatar",), "minatar")},
-        about="MinAtar: compiled (written in JAX) or host (the minatar package)",
+        forms={"compiled": Form(_compiled_minatar, *_JAX), "host": Form(_host_minatar)},
+        about="MinAtar: compiled (written in JAX) or host (written in C)",
     ),
     "atari": Family(
         members=atari.GAMES,
@@ -120,7 +121,7 @@ FAMILIES: dict[str, Family] = {
     "probe": Family(
         members=tuple(PUZZLES),
         rules=ProbeRules(),
-        forms={"compiled": Form(_probe), "host": Form(_hosted_probe)},
+        forms={"compiled": Form(_probe, *_JAX), "host": Form(_hosted_probe, *_JAX)},
         about="tiny environments whose values are known",
     ),
     "gym": Family(
@@ -162,23 +163,30 @@ class Environment:
 
     @property
     def at_hand(self) -> bool:
-        """Whether its usual form takes no package of others."""
-        return not self._usual.packages
+        """Whether it needs nothing of others but JAX, which is here: then it takes no time to look at it."""
+        return any(set(form.packages) <= {"jax"} for form in self._ready)
 
     @property
     def install(self) -> str:
-        """What has to be installed before its usual form can be used; empty where nothing has."""
-        return f"headrace[{self._usual.extra}]" if self._usual.missing() else ""
+        """What has to be installed before it can be used; empty where nothing has."""
+        return "" if self._ready else f"headrace[{self._place[0].forms[self.forms[0]].extra}]"
 
     @property
-    def _usual(self) -> Form:
-        return self._place[0].forms[self.forms[0]]
+    def _ready(self) -> list[Form]:
+        """The forms whose packages are here."""
+        return [form for form in self._place[0].forms.values() if not form.missing()]
 
     def identity(self) -> dict[str, Any]:
         return {"name": self.name, "rules": to_json(self.rules)}
 
     def spec(self) -> EnvSpec:
-        return self.compiled().spec if self.forms[0] == "compiled" else self.host().spec
+        """What an agent must know of it, from a form that can be had here; that of the host takes less time."""
+        try:
+            return self.host().spec
+        except HeadraceError:
+            if "compiled" not in self.forms:
+                raise
+            return self.compiled().spec
 
     def compiled(self) -> CompiledEnv:
         """The environment as pure JAX functions: one object for equal values, so that its programs compile once."""

@@ -1,6 +1,15 @@
 /* What a program that is not written in C needs beside the learner. */
+#include "games/minatar.h"
 #include "random.c"
 #include "screen.c"
+
+size_t hr_game_size(void) { return sizeof(hr_game); }
+
+/* What changes of a game, as so many words. */
+uint32_t *hr_game_saved(hr_game *game, size_t *words) {
+    *words = sizeof game->saved / sizeof(uint32_t);
+    return (uint32_t *)&game->saved;
+}
 
 /* The widest instruction set of this processor that the learner was compiled for: the ending of its functions' names. */
 const char *hr_widest(void) {

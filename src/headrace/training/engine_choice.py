@@ -46,14 +46,14 @@ def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "au
 def missing_for(engine: str) -> str:
     """What has to be installed before the engine can be used; empty where nothing has."""
     if engine == "reference":
-        return "" if find_spec("jax") else "the reference engine needs jax: pip install jax"
+        return "" if find_spec("jax") else "the reference engine needs jax: pip install 'headrace[jax]'"
     return "" if library_path() else f"the learner {NOT_COMPILED}"
 
 
-def require_engine(engine: str) -> None:
-    """An error where the engine cannot be used here."""
+def require_engine(engine: str, notice: str = "") -> None:
+    """An error where the engine cannot be used here; `notice` says why it was chosen."""
     if missing := missing_for(engine):
-        raise HeadraceError(missing)
+        raise HeadraceError(f"{notice}; {missing}" if notice else missing)
 
 
 def _form(env: Environment, form: str) -> str:

@@ -55,7 +55,7 @@ def play(
     if Path(out).suffix.lower() not in (".gif", ".webp", ".png"):
         raise BadSetting(f"a video's name must end in .gif, .webp or .png, got {str(out)!r}")
     if find_spec("PIL") is None:
-        raise HeadraceError("a video needs the pillow package: pip install pillow")
+        raise HeadraceError("a video needs the pillow package: pip install 'headrace[plots]'")
     limit = whole("max_steps", max_steps, 1)
     env, policy, folder, step = _load(path, epsilon, seed)
     frames: list[np.ndarray] = []

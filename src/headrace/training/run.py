@@ -53,7 +53,7 @@ class Run:
 
     def stream(self) -> Stream:
         """A stream that has not begun yet."""
-        require_engine(self.engine)
+        require_engine(self.engine, self.notice)
         if self.form == "compiled":
             from headrace.engines.jax.compiled import CompiledStream
 

@@ -320,7 +320,7 @@ class _Training:
         try:
             learning_curve([(label, metrics["step"], metrics["return"])], self.folder.path / "curve.png", title)
         except ImportError:
-            self.progress.notice("no learning curve was drawn: pip install matplotlib")
+            self.progress.notice("no learning curve was drawn: pip install 'headrace[plots]'")
 
 
 def final_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
