@@ -25,11 +25,11 @@ import numpy as np
 
 from headrace.analysis.latents import NUMBERS
 from headrace.analysis.records import CURVE_POINTS, Record, find_runs, read_record
-from headrace.analysis.rows import picked
 from headrace.errors import HeadraceError, counted
 from headrace.runs import manifest, packs, snapshots
 from headrace.runs.files import storage_errors, write_atomically
 from headrace.runs.folder import METRICS
+from headrace.runs.rows import picked
 from headrace.runs.tables import Columns, read_table
 
 ENCODERS = "*_minatar-breakout_seed0_*"
@@ -51,7 +51,11 @@ def record(run: Path) -> packs.Files:
     """The files of a run's folder as a pack holds them; the manifest and the analysis word for word."""
     table = read_table(run / METRICS)
     files: dict[str, Any] = {METRICS: shortened(table)} if table else {}
-    files |= {name: (run / name).read_text() for name in (manifest.FILE, NUMBERS) if (run / name).exists()}
+    # Lengths and checksums of tables are left out: the pack's tables are shorter ones.
+    facts = {name: value for name, value in manifest.load(run).items() if name != "tables"}
+    files[manifest.FILE] = manifest.encode(facts).decode()
+    if (run / NUMBERS).exists():
+        files[NUMBERS] = (run / NUMBERS).read_text()
     if fnmatch(run.name, ENCODERS):
         for path in snapshots.listed(run):
             files[path.relative_to(run).as_posix()] = {"base64": base64.b64encode(path.read_bytes()).decode()}

@@ -128,13 +128,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def from_json(data: Mapping[str, Any]) -> Any:
-    """The part that `to_json` wrote. A field that it did not write yet has the value that it had then."""
+def from_json(data: Mapping[str, Any], kind: type[Part] = Part) -> Any:
+    """The part of that kind that `to_json` wrote. A field that it did not write yet has the value that it had then."""
     fields = {k: from_json(v) if isinstance(v, Mapping) else v for k, v in data.items() if k != "part"}
     name = str(data.get("part"))
     known = dataclasses.fields(KINDS[name]) if name in KINDS else ()
     before = {f.name: f.metadata["before"] for f in known if "before" in f.metadata}
-    return build(name, (), {**before, **fields})
+    found = build(name, (), {**before, **fields})
+    if not isinstance(found, kind):
+        raise BadSetting(f"{found!r} stands where a part of the kind {kind.__name__} belongs")
+    return found
 
 
 def build(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

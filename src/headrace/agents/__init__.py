@@ -40,6 +40,7 @@ from headrace.agents.variants import (
     UNGUARDED,
     VARIANTS,
     agent_named,
+    agent_of,
     guards,
     name_of,
     nearest_name,
@@ -52,6 +53,7 @@ __all__ = [
     "EpsilonGreedy", "Every", "Fading", "Greedy", "Kept", "Latest", "LeakyNorm", "Limited", "MeanOverHorizon", "Mix",
     "Mlp", "NoAuxiliary", "Online", "Orth", "Part", "PcGrad", "Polyak", "Present", "Projected", "Qrc", "Raw",
     "RawCurrent", "ReleasedRing", "Relu", "Replay", "Separate", "Shared", "SharedFlipped", "ShiftAndIntensity", "Spr",
-    "StreamQ", "Sum", "SumOverHorizon", "Together", "Unfiltered", "Unguarded", "Unlimited", "agent_named", "fit",
-    "from_json", "guards", "module_shapes", "name_of", "nearest_name", "parameter_count", "parse", "to_json", "tweak",
+    "StreamQ", "Sum", "SumOverHorizon", "Together", "Unfiltered", "Unguarded", "Unlimited", "agent_named", "agent_of",
+    "fit", "from_json", "guards", "module_shapes", "name_of", "nearest_name", "parameter_count", "parse", "to_json",
+    "tweak",
 ]  # fmt: skip

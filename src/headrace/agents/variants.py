@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from headrace.agents.agent import Agent, EpsilonGreedy
 from headrace.agents.aux import (
@@ -26,7 +28,7 @@ from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded, Mix, Shar
 from headrace.agents.network import BySuite, Relu
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
-from headrace.part import differences, has, tweak
+from headrace.part import differences, from_json, has, tweak
 
 SPR = Auxiliary(Spr(), weight=2.0)
 ORTH = replace(SPR, filter=Orth())
@@ -100,6 +102,11 @@ def agent_named(name: str) -> Agent:
     if base == name or base not in KNOWN or not guards(KNOWN[base]):
         raise unknown("variant", name, list(KNOWN))
     return _without_guards(KNOWN[base])
+
+
+def agent_of(data: Mapping[str, Any]) -> Agent:
+    """The agent that `to_json` wrote."""
+    return from_json(data, Agent)
 
 
 def guards(agent: Agent) -> list[str]:

@@ -15,17 +15,17 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace.agents import name_of
-from headrace.analysis.rows import last_rows, sampled_rows
-from headrace.envs.registry import Environment, environment
+from headrace.agents import agent_of, name_of
+from headrace.envs.registry import environment_of
 from headrace.errors import HeadraceError, counted
-from headrace.part import from_json
 from headrace.runs import manifest, packs
-from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, score
+from headrace.runs.files import open_file
+from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score
 from headrace.runs.lock import is_held
+from headrace.runs.rows import last_rows, newest_step, sampled_rows
 from headrace.runs.tables import Columns, content
 
-STATES = ("finished", "running", "interrupted", "diverged", "failed")
+STATES = ("finished", "running", "interrupted", "diverged", "failed")  # in the order in which they are told
 PARTS = {METRICS, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest
 CURVE_POINTS = 400  # of a learning curve: more cannot be seen
 REPORT_MARK = '<meta name="generator" content="headrace report">'  # near the top of a report's page
@@ -66,10 +66,7 @@ class Record:
     @property
     def cause(self) -> str:
         """Why the run ended early, where it said so."""
-        if self.state == "diverged" and isinstance(self.manifest.get("diverged"), dict):
-            where = self.manifest["diverged"]
-            return f"{where.get('quantity')} was no longer finite at step {where.get('step')}"
-        return str(self.manifest.get("cause", ""))
+        return manifest.why_ended(self.manifest)
 
     def curve(self, columns: Sequence[str] = ("return",), points: int = CURVE_POINTS) -> Columns:
         """`step` and the asked-for columns of metrics.csv at evenly spaced rows, the last among them.
@@ -162,9 +159,9 @@ def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
 def is_report(folder: Path) -> bool:
     """Whether a folder holds a report of ours."""
     try:
-        with (folder / "index.html").open(errors="replace") as page:
-            return REPORT_MARK in page.read(500)
-    except OSError:
+        with open_file(folder / "index.html") as page:
+            return REPORT_MARK.encode() in page.read(500)
+    except (OSError, HeadraceError):
         return False
 
 
@@ -179,33 +176,32 @@ def read_record(path: str | Path) -> Record:
     facts = manifest.load(path)
     identity = facts["identity"]
     try:
-        agent = _agent_label(json.dumps(identity["agent"], sort_keys=True), str(facts.get("agent", "unknown")))
-        suite, env = _env_labels(json.dumps(identity["env"], sort_keys=True))
-        seed, steps = int(identity["seed"]), int(identity["steps"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HeadraceError(f"{path / manifest.FILE} does not say which run this is: {error!r}") from error
+        manifest.require_run(identity)
+    except ValueError as error:
+        raise HeadraceError(f"{path / manifest.FILE} does not say which run this is: {error}") from error
+    if why := damage(path, facts):
+        raise HeadraceError(why)
+    agent = _agent_label(json.dumps(identity["agent"], sort_keys=True), facts.get("agent", "unknown"))
+    suite, env = _env_labels(json.dumps(identity["env"], sort_keys=True))
     tail = last_rows(path / METRICS, SCORED_POINTS)
-    step = int(tail["step"][-1]) if len(tail.get("step", ())) else 0
-    engine = str(identity.get("engine", "unknown"))
-    return Record(path, agent, suite, env, seed, steps, engine, _state(path, facts), step, score(tail), facts)
+    step, engine = newest_step(path / METRICS, tail), identity.get("engine", "unknown")
+    seed, steps = identity["seed"], identity["steps"]
+    return Record(path, agent, suite, env, seed, steps, engine, state_of(path, facts), step, score(tail), facts)
 
 
-def _state(path: Path, facts: manifest.Manifest) -> str:
+def state_of(path: Path, facts: manifest.Manifest) -> str:
     """As the manifest says, but a run that claims to be running while no process has it was interrupted."""
-    status = str(facts.get("status"))
-    if status == "running" and not is_held(path):
-        return "interrupted"
-    return status if status in STATES else "failed"
+    return "interrupted" if facts["status"] == "running" and not is_held(path) else facts["status"]
 
 
 @cache
 def _env_labels(env_json: str) -> tuple[str, str]:
     """The suite and the environment's name; rules that are not the usual ones make another suite of it."""
     env = json.loads(env_json)
-    name = str(env["name"])
+    name = env["name"]
     try:
-        rules = Environment(environment(name).name, from_json(env["rules"])).label.removeprefix(name)
-    except (HeadraceError, KeyError, TypeError, ValueError, AttributeError):
+        rules = environment_of(env).label.removeprefix(name)
+    except HeadraceError:
         rules = ""
     return name.partition("/")[0] + rules, name
 
@@ -214,8 +210,8 @@ def _env_labels(env_json: str) -> tuple[str, str]:
 def _agent_label(agent_json: str, said: str) -> str:
     """The agent's name; one with parts of another version keeps the name that its run gave it."""
     try:
-        return name_of(from_json(json.loads(agent_json)))
-    except (HeadraceError, KeyError, TypeError, ValueError, AttributeError):
+        return name_of(agent_of(json.loads(agent_json)))
+    except HeadraceError:
         return said
 
 

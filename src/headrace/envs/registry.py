@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from headrace.envs.minatar import GAMES
 from headrace.envs.octax import OctaxRules
 from headrace.envs.probe import PUZZLES, Probe, ProbeRules
 from headrace.errors import LISTED_NAMES, BadSetting, HeadraceError, UnknownName, unknown
-from headrace.part import Part, differences, to_json, within
+from headrace.part import Part, differences, from_json, to_json, within
 
 __all__ = ["FAMILIES", "FORMS", "SETS", "Environment", "Family", "Hosted", "environment", "make", "matching", "names"]
 
@@ -235,6 +235,12 @@ def environment(name: str) -> Environment:
     if found is None or not (member in found.members or (member and not found.members)):
         raise unknown("environment", name, _akin(family, member or name) or names())
     return Environment(name, found.rules)
+
+
+def environment_of(data: Mapping[str, Any]) -> Environment:
+    """The environment that `Environment.identity` described."""
+    found = environment(data["name"])
+    return replace(found, rules=from_json(data["rules"], type(found.rules)))
 
 
 def _some_of(family: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.errors import CheckpointDamaged
 from headrace.runs import safetensors_io
+from headrace.runs.files import read_file
 
 FORMAT = 1
 NAME = re.compile(r"step-(\d+)\.safetensors")
@@ -75,7 +76,7 @@ def encode(run: str, saved: Saved) -> bytes:
 
 def load(path: Path, run: str) -> Saved:
     """The checkpoint in a file; CheckpointDamaged says why if it is not whole or not this run's."""
-    saved = decode(path.read_bytes(), run)
+    saved = decode(read_file(path), run)
     if path.name != path_of(path.parent, saved.checkpoint.step).name:
         raise CheckpointDamaged(f"it holds step {saved.checkpoint.step}, its name says otherwise")
     return saved

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from headrace.errors import HeadraceError, StorageFull
 
@@ -38,6 +39,19 @@ def require_folder(path: Path) -> None:
     """Refuses a path that cannot become a folder, before anything is done for it."""
     if said := _in_the_way(path / "anything"):
         raise HeadraceError(f"cannot write {said}")
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """The file, to be read. A pipe or a device in its place is an error: reading one may wait for ever."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise HeadraceError(f"{path} is not a file (a folder, a pipe or a device has its name): remove it")
+    return path.open("rb")
+
+
+def read_file(path: Path) -> bytes:
+    """What a file holds; see `open_file`."""
+    with open_file(path) as file:
+        return file.read()
 
 
 @contextmanager

@@ -23,16 +23,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict, TableChanged
-from headrace.runs import checkpoints, manifest, packs, snapshots
+from headrace.runs import checkpoints, manifest, packs, snapshots, tables
 from headrace.runs.checkpoints import Checkpoint, Extent, Saved
-from headrace.runs.files import remove_temporaries, storage_errors, sync_directory, write_atomically
+from headrace.runs.files import read_file, remove_temporaries, storage_errors, sync_directory, write_atomically
 from headrace.runs.lock import claim, create
 from headrace.runs.tables import Columns, Table, read_table, starts_with, whole_lines
 
 CHECKPOINTS = "checkpoints"
 EPISODES, METRICS, SPEED = "episodes.csv", "metrics.csv", "speed.csv"
-TABLES = (EPISODES, METRICS, SPEED)
 RESULTS = (EPISODES, METRICS)  # what the clock said is no part of a result
+TABLES = (*RESULTS, SPEED)
+MEND = "bring back its folder from a copy, or remove it and train the run again"
 EPISODE_COLUMNS = (("step", int), ("return", float), ("length", int))
 SPEED_COLUMNS = (("step", int), ("steps_per_s", float), ("seconds", float))
 KEPT_CHECKPOINTS = 2
@@ -51,6 +52,17 @@ def score(metrics: Mapping[str, np.ndarray]) -> Score | None:
     logged = np.asarray(metrics.get("return", ()), np.float64)[-SCORED_POINTS:]
     finite = logged[~np.isnan(logged)]
     return Score(float(finite.mean()), len(finite)) if len(finite) else None
+
+
+def damage(path: Path, facts: manifest.Manifest) -> str:
+    """In words, which tables of a finished run are no longer what they were, and what to do; empty where all are.
+
+    What the clock said is no part of a result. A pack holds tables of its own, and its own checksum.
+    """
+    vouched = facts.get("tables", {}) if facts["status"] == "finished" and not packs.holder(path) else {}
+    told = [tables.damage(path / n, vouched[n]["bytes"], vouched[n]["sha256"]) for n in RESULTS if n in vouched]
+    changed = " and ".join(filter(None, told))
+    return f"it was changed after it finished ({changed}): {MEND}" if changed else ""
 
 
 class RunFolder:
@@ -88,6 +100,11 @@ class RunFolder:
     def run_hash(self) -> str:
         return manifest.identity_hash(self.identity)
 
+    def require_sound(self) -> None:
+        """HeadraceError where the run has finished and its tables were changed since."""
+        if why := damage(self.path, self.manifest):
+            raise HeadraceError(f"{self.path} is damaged: {why}")
+
     def episodes(self) -> Columns:
         return read_table(self.path / EPISODES, EPISODE_COLUMNS)
 
@@ -110,7 +127,7 @@ class RunFolder:
 
     def digest(self, arrays: Mapping[str, np.ndarray]) -> str:
         """SHA-256 over the arrays and the episodes: equal for two runs only if they ended equal to the bit."""
-        return checkpoints.digest(arrays, (self.path / EPISODES).read_bytes())
+        return checkpoints.digest(arrays, read_file(self.path / EPISODES))
 
     def _listed(self) -> list[Path]:
         return checkpoints.newest_first(self.path / CHECKPOINTS)
@@ -282,9 +299,11 @@ class RunWriter(RunFolder):
         """
         self._require_lock()
         saved = self._newest_usable()
+        if saved and not starts_with(self.path / SPEED, *saved.tables[SPEED][:2]):
+            self._set_speed_aside()
         for name, table in self._tables.items():
             table.cut(whole_lines(table.path, saved.tables[name].length) if saved else 0)
-            if saved:
+            if saved and table.length == saved.tables[name].length:
                 table.hold(saved.tables[name].rest)
         if saved:
             self._record_resumption(saved.checkpoint.step)
@@ -310,6 +329,12 @@ class RunWriter(RunFolder):
             self.notices.append(f"checkpoint {path.name} passed over: {lost} lost or changed rows from before it")
         return not wanting
 
+    def _set_speed_aside(self) -> None:
+        self.notices.append(f"{SPEED} was changed: it is kept as {SPEED}.damaged, and what the clock said begins anew")
+        if (self.path / SPEED).exists():
+            with storage_errors(self.path / SPEED):
+                checkpoints.set_aside(self.path / SPEED)
+
     def _start_anew(self) -> None:
         self.notices.append("no checkpoint is usable: the run starts anew, and its old tables are kept as *.damaged")
         for table in self._tables.values():
@@ -318,7 +343,7 @@ class RunWriter(RunFolder):
 
     def _record_resumption(self, step: int) -> None:
         changed = {name: value for name, value in self._details.items() if self.manifest.get(name) != value}
-        resumed = [*self.manifest["resumed"], {"step": step, "time": manifest.now(), **changed}]
+        resumed = [*self.manifest.get("resumed", []), {"step": step, "time": manifest.now(), **changed}]
         self._rewrite({**self._lasting(), "status": "running", "end": None, "resumed": resumed})
 
     def _lasting(self) -> manifest.Manifest:

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headrace.errors import HeadraceError
+from headrace.runs.files import read_file
 
 FILE = "records.jsonl.xz"
 FORMAT = 1
@@ -54,7 +55,7 @@ def _load(pack: Path, changed: int, size: int) -> dict[str, Files]:
         }
     except OSError as error:
         raise HeadraceError(f"cannot read {pack}: {error.strerror}") from error
-    except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HeadraceError(f"{pack} is damaged: {error}") from error
 
 
@@ -87,7 +88,7 @@ def read(run: Path, name: str) -> bytes:
     """A file of a run, from its folder or its pack; FileNotFoundError where it has none of that name."""
     pack = holder(run)
     if pack is None:
-        return (run / name).read_bytes()
+        return read_file(run / name)
     files = load(pack)[run.name]
     if name not in files:
         raise FileNotFoundError(2, "No such file in the pack", str(run / name))

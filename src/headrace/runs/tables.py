@@ -8,6 +8,7 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from headrace.errors import HeadraceError, TableChanged
 from headrace.runs import packs
 from headrace.runs.checkpoints import Extent
-from headrace.runs.files import descriptor, read_all, storage_errors, write_all
+from headrace.runs.files import descriptor, open_file, read_all, storage_errors, write_all
 
 BUFFER = 1 << 16  # characters held back before they are written
 
@@ -146,11 +147,32 @@ def _cell(value: Any) -> str:
         return repr(float(value))
 
 
+@lru_cache(maxsize=1 << 14)
+def _sha256(path: Path, changed: int, size: int, inode: int) -> str:
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damage(path: Path, length: int, checksum: str) -> str:
+    """In words, how a table differs from what it was; empty where it does not.
+
+    A checksum is remembered until the file changes: a sweep asks for those of all its runs again and again.
+    """
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return f"{path.name} is missing"
+    if facts.st_size != length:
+        return f"{path.name} has {facts.st_size:,} bytes instead of {length:,}"
+    same = _sha256(path, facts.st_mtime_ns, facts.st_size, facts.st_ino) == checksum
+    return "" if same else f"{path.name} has other bytes than it had"
+
+
 def starts_with(path: Path, length: int, checksum: str) -> bool:
     """Whether the file's first `length` bytes are the ones that had this checksum."""
     if not path.exists():
         return length == 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         content = file.read(length)
     return len(content) == length and hashlib.sha256(content).hexdigest() == checksum
 
@@ -159,7 +181,7 @@ def whole_lines(path: Path, length: int) -> int:
     """How many of the first `length` bytes are whole lines."""
     if not path.exists():
         return 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(length).rfind(b"\n") + 1
 
 
@@ -174,12 +196,14 @@ def content(path: Path) -> bytes:
 def read_table(path: Path, empty: Sequence[tuple[str, type]] = ()) -> Columns:
     """Each column as an array of int64 or float64; a last line still being written is left out.
 
-    `empty` gives the columns and types of a table that has no rows yet.
+    `empty` gives the columns that a table must have, and their types where it has no rows yet.
     """
     lines = content(path).decode(errors="replace").split("\n")[:-1]
     if len(lines) < 2:
         return {name: np.empty(0, kind) for name, kind in empty}
     names = lines[0].split(",")
+    if missing := [name for name, _ in empty if name not in names]:
+        raise HeadraceError(f"{path} is damaged: its first line lacks {', '.join(missing)}")
     rows = [line.split(",") for line in lines[1:]]
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):

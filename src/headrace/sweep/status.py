@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from headrace.agents import name_of
 from headrace.errors import HeadraceError
@@ -15,10 +14,10 @@ from headrace.runs import checkpoints
 from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, SPEED, RunFolder, Score, score
 from headrace.runs.lock import is_held
 from headrace.runs.manifest import differences, why_ended
+from headrace.runs.rows import last_rows, newest_step
 from headrace.training.run import Run
 
 STATES = ("done", "running", "failed", "diverged", "left")
-TAIL = 1 << 18  # bytes: more than fifty rows of any table
 
 
 class Standing(NamedTuple):
@@ -61,12 +60,14 @@ def standing(run: Run, out: Path) -> Standing:
         folder = RunFolder.read(path)
         if differing := differences(run.identity(), folder.identity):
             raise HeadraceError(f"{path} belongs to another run: {'; '.join(differing)}")
-        metrics, speed = _last_rows(path / METRICS), _last_rows(path / SPEED)
+        folder.require_sound()
+        metrics = last_rows(path / METRICS, SCORED_POINTS)
+        logged = newest_step(path / METRICS, metrics)
     except HeadraceError as error:
         return Standing(run, path, "failed", 0, cause=str(error))
     state = _state(folder)
-    step = run.steps if state == "done" else max(saved_step(path), int(_newest(metrics, "step", 0)))
-    rate = _newest(speed, "steps_per_s", math.nan)
+    step = run.steps if state == "done" else max(saved_step(path), logged)
+    rate = _newest_rate(path / SPEED)
     cause = why_ended(folder.manifest) if state in ("failed", "diverged") else ""
     return Standing(run, path, state, step, rate, cause, score(metrics))
 
@@ -86,26 +87,11 @@ def saved_step(path: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def _newest(columns: dict[str, np.ndarray], name: str, default: float) -> float:
-    return float(columns[name][-1]) if len(columns.get(name, ())) else default
-
-
-def _last_rows(path: Path) -> dict[str, np.ndarray]:
-    """The last fifty rows of a table, without reading the whole of it; a line still being written is left out."""
-    if not path.exists():
-        return {}
-    with path.open("rb") as file:
-        names = file.readline().decode(errors="replace").strip().split(",")
-        first = file.tell()
-        start = max(first, file.seek(0, 2) - TAIL)
-        file.seek(start)
-        lines = file.read().decode(errors="replace").split("\n")[:-1]
-    rows = [line.split(",") for line in lines[0 if start == first else 1 :][-SCORED_POINTS:]]
-    try:
-        values = np.array(rows, np.float64).reshape(-1, len(names))
-    except ValueError as error:
-        raise HeadraceError(f"{path} is not a table of numbers: {error}") from error
-    return {name: values[:, i] for i, name in enumerate(names)}
+def _newest_rate(path: Path) -> float:
+    """What the clock said last; NaN where that is not known."""
+    with suppress(HeadraceError):
+        return float(last_rows(path, 1).get("steps_per_s", [math.nan])[-1])
+    return math.nan
 
 
 class Counts(NamedTuple):

@@ -88,6 +88,7 @@ def _enter(stack: ExitStack, runs: Sequence[Run], out: Path) -> tuple[list[_Memb
     for run in runs:
         try:
             folder = stack.enter_context(RunFolder.open(out / run.name, run.identity(), details_of(run)))
+            folder.require_sound()
             members.append(_Member(run, folder))
         except HeadraceError as error:  # another process has it, or what is in it cannot be read
             refused[run.name] = str(error)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.agents import Agent, agent_named, name_of
+from headrace.agents import Agent, agent_named, agent_of, name_of
 from headrace.engines.base import Engine, HostStream, Stream
 from headrace.envs.base import EnvSpec
-from headrace.envs.registry import Environment, environment
-from headrace.errors import BadSetting
-from headrace.part import from_json, to_json, tweak
-from headrace.runs.manifest import identity_hash
+from headrace.envs.registry import Environment, environment, environment_of
+from headrace.errors import BadSetting, HeadraceError
+from headrace.part import to_json, tweak
+from headrace.runs.manifest import identity_hash, require_run
 from headrace.training.engine_choice import choose, require_engine
 
 # Of each engine, raised whenever the same run would give other numbers: no old run is continued by new arithmetic.
@@ -122,7 +122,10 @@ def seconds(what: str, value: float) -> float:
 
 def run_of(identity: dict[str, Any]) -> Run:
     """The run that a manifest's identity describes."""
-    env = identity["env"]
-    place = Environment(environment(env["name"]).name, from_json(env["rules"]))
-    agent = from_json(identity["agent"])
-    return Run(agent, place, identity["seed"], identity["steps"], identity["engine"], env["form"])
+    try:
+        require_run(identity)
+    except ValueError as error:
+        raise HeadraceError(f"the manifest does not say which run this is: {error}") from error
+    agent, env = agent_of(identity["agent"]), environment_of(identity["env"])
+    engine, form = identity.get("engine", "unknown"), identity["env"]["form"]
+    return Run(agent, env, identity["seed"], identity["steps"], engine, form)

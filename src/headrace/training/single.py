@@ -131,6 +131,7 @@ def _ended(folder: RunFolder) -> Trained | None:
     if folder.status == "diverged":
         raise _diverged(folder, folder.manifest["diverged"]["quantity"], folder.manifest["diverged"]["step"])
     if folder.status == "finished":
+        folder.require_sound()
         return Trained(folder.path, "finished", folder.identity["steps"], score(folder.metrics()), did_nothing=True)
     return None
 

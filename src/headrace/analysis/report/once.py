@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from headrace.analysis.records import CURVE_POINTS, Found, Record
-from headrace.analysis.rows import sampled_rows
 from headrace.runs.folder import METRICS
+from headrace.runs.rows import sampled_rows
 from headrace.runs.tables import Columns
 
 

@@ -15,12 +15,12 @@ from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Part, together
 from headrace.analysis.report.tables import framed, table_files
-from headrace.analysis.rows import last_rows
 from headrace.analysis.score_tables import coverage_table
 from headrace.analysis.scores import Group
 from headrace.analysis.table import NOTHING
 from headrace.errors import HeadraceError, counted
 from headrace.runs.folder import SPEED
+from headrace.runs.rows import last_rows
 from headrace.training.curve import step_label
 
 LISTED = 50  # rows of a table of troubles

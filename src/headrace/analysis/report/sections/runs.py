@@ -21,10 +21,10 @@ from headrace.analysis.report.parts import Body, Part, panel, panels, together
 from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.sections.latents import latents_body
 from headrace.analysis.report.sections.overview import hours_of, rate_of
-from headrace.analysis.rows import sampled_rows
 from headrace.errors import HeadraceError
 from headrace.runs.folder import SPEED
 from headrace.runs.manifest import why_not_exact
+from headrace.runs.rows import sampled_rows
 from headrace.runs.tables import Columns
 
 POINTS = 250  # of a chart on a run's page

@@ -37,6 +37,14 @@ def last_rows(path: Path, count: int) -> Columns:
     return found
 
 
+def newest_step(path: Path, columns: Columns) -> int:
+    """The step of the last of a table's rows; 0 where it has none."""
+    step = float(columns["step"][-1]) if len(columns.get("step", ())) else 0.0
+    if not 0 <= step < 2**53:
+        raise HeadraceError(f"{path} is damaged: its last step is {step:g}")
+    return int(step)
+
+
 def sampled_rows(path: Path, columns: Sequence[str], count: int) -> Columns:
     """At most `count` evenly spaced rows of the columns that the table has, its last row among them.
 
