@@ -108,5 +108,5 @@ def test_damage_to_what_the_clock_said_stops_no_run(tmp_path: Path, at: int) -> 
         assert any("speed.csv was changed" in notice for notice in run.notices)
         train_toy(run, 2000, 4000)
     assert (run.path / "speed.csv.damaged").read_bytes() == bytes(data)
-    assert run.speed()["step"].tolist() == [2500, 3000, 3500, 4000]
+    assert RunFolder(run.path).speed()["step"].tolist() == [2500, 3000, 3500, 4000]
     assert json.loads((run.path / "manifest.json").read_text())["status"] == "running"

@@ -17,7 +17,7 @@ import numpy as np
 from headrace.errors import HeadraceError, TableChanged
 from headrace.runs import packs
 from headrace.runs.checkpoints import Extent
-from headrace.runs.files import descriptor, open_file, read_all, storage_errors, write_all
+from headrace.runs.files import descriptor, open_file, read_all, read_file, storage_errors, write_all
 
 BUFFER = 1 << 16  # characters held back before they are written
 
@@ -149,8 +149,7 @@ def _cell(value: Any) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _sha256(path: Path, changed: int, size: int, inode: int) -> str:
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(read_file(path)).hexdigest()
 
 
 def damage(path: Path, length: int, checksum: str) -> str:
