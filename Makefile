@@ -4,7 +4,7 @@ BIN := .venv/bin
 LEARNER := src/headrace/learner
 LEARNER_FLAGS := -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra -Wno-psabi
 
-.PHONY: demo learner test setup lint long-test test-elsewhere lock clean
+.PHONY: demo docs learner test setup lint long-test test-elsewhere lock clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
@@ -13,6 +13,10 @@ demo: setup
 learner:
 	@rm -f $(LEARNER)/_learner.*
 	$(CC) $(LEARNER_FLAGS) -Werror -shared -fPIC -o $(LEARNER)/_learner.so $(addprefix $(LEARNER)/,library.c learner.c learner_avx2.c learner_avx512.c) $(LEARNER)/games/*.c -lm
+
+# The documentation site, into site/. A warning is an error. Its search needs a server: python -m http.server -d site
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -1,0 +1,75 @@
+"""The documentation site builds without a warning and alone; the code of its tutorials runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.agents.variants import KNOWN
+from headrace.cli.main import main
+
+ROOT = Path(__file__).parents[1]
+TUTORIALS = sorted(path.stem for path in (ROOT / "docs/tutorials").glob("*.md") if path.stem != "index")
+FENCE = re.compile(r"^```(python|console)(?: title=\"(.+?)\")?\n(.*?)^```$", re.M | re.S)
+STEPS = re.compile(r"(--steps |steps=)[\d_.e]+")
+
+
+def few(text: str) -> str:
+    """The same with so few steps that a test can take them."""
+    return STEPS.sub(r"\g<1>1100", text)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    words = ["mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    built = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_the_site_asks_nothing_of_another_host(site: Path) -> None:
+    asks = re.compile(r"""<(script|img|iframe|source|link)\b[^>]*(src|href)=["']?(https?:)?//""")
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 40
+    assert [page.name for page in pages if asks.search(page.read_text("utf-8"))] == []
+
+
+def test_formulas_are_in_the_page(site: Path) -> None:
+    assert "<svg" in (site / "algorithms/qrc.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_a_tutorial_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From top to bottom, in an empty folder: files are written, commands given, Python executed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    names: dict[str, object] = {"__name__": name}
+    found = list(FENCE.finditer((ROOT / f"docs/tutorials/{name}.md").read_text("utf-8")))
+    assert found
+    for kind, title, code in (block.groups() for block in found):
+        if title:
+            Path(title).write_text(few(code), "utf-8")
+        elif kind == "python":
+            exec(compile(few(code), f"{name}.md", "exec"), names)
+        else:
+            for line in re.findall(r"^\$ (.+)$", code, re.M):
+                give(few(line), tmp_path)
+
+
+def give(line: str, folder: Path) -> None:
+    program, *words = shlex.split(line)
+    if program != "headrace":
+        return  # of the shell, such as pip install
+    expanded = [path for word in words for path in (sorted(map(str, folder.glob(word))) if "runs/" in word else [word])]
+    assert main(expanded) == 0, line
+
+
+def test_every_agent_with_a_name_is_told_of() -> None:
+    page = (ROOT / "docs/algorithms/index.md").read_text("utf-8")
+    assert [name for name in KNOWN if f"`{name}`" not in page] == []
