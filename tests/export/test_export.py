@@ -54,6 +54,18 @@ def test_the_command_says_what_it_wrote(capsys: pytest.CaptureFixture[str], smal
     assert [path.name for path in out.parent.iterdir()] == ["device"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "names"), [("onnx", ["README.md", "policy.onnx"]), ("c", ["README.md", "policy.c", "policy.h"])]
+)
+def test_a_policy_is_a_few_files(small: Trained, tmp_path: Path, kind: str, names: list[str]) -> None:
+    done = export(small.path, kind, tmp_path / "out")
+    assert sorted(path.name for path in done.path.iterdir()) == sorted(done.files) == names
+    page = (done.path / "README.md").read_text()
+    assert page.startswith("# What the agent does: strq")
+    assert small.path.name in page
+    assert "0 noop, 1 left, 2 right" in page
+
+
 def test_a_folder_that_exists_is_left_alone(capsys: pytest.CaptureFixture[str], small: Trained, tmp_path: Path) -> None:
     said = refused(capsys, small.path, tmp_path)
     assert said == f"{tmp_path} exists already: name another folder with --out"
