@@ -36,7 +36,9 @@ def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def learner_built(path: Path, flags: tuple[str, ...] = SIMPLE, sources: tuple[str, ...] = NARROW) -> Iterator[None]:
     """Within, headrace's learner is one of this machine's `cc`: usually as `make` with QUICK builds an exported one."""
-    compiled(*flags, "-shared", "-fPIC", "-o", path, *(SOURCES / name for name in sources), "-lm")
+    compiled(
+        *flags, "-shared", "-fPIC", "-o", path, *(SOURCES / name for name in sources), *SOURCES.glob("games/*.c"), "-lm"
+    )
     cached = (library_path, library, block.functions)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(OVERRIDE, str(path))
