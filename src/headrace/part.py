@@ -1,18 +1,26 @@
-"""Parts: frozen values that compose into an agent. They print as the expression that builds them."""
+"""Parts: frozen values that compose into an agent. They print as the expression that builds them.
+
+A slot is the abstract base of the parts that may stand in one place: a field declared with a slot takes every part of
+that base, also one of somebody else's package. Such a part is written by its import path, `my_rules.ExpectedSarsa`.
+"""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
-from headrace.errors import BadSetting, unknown
+from headrace.errors import BadSetting, HeadraceError, unknown
 
-KINDS: dict[str, type[Part]] = {}  # every kind of part by its name
+KINDS: dict[str, type[Part]] = {}  # every kind of part by the name that it is written by
 _EXAMPLES = "a number, a tuple such as (32, 64), or a part such as Every(5)"
 
 
@@ -51,30 +59,69 @@ def check_positive(part: Part, name: str, remedy: str) -> None:
 class Part:
     """Base of all parts. A number is made the type that its field declares, and is checked, when the part is built."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    is_slot: ClassVar[bool] = False
+
+    def __init_subclass__(cls, slot: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        KINDS[cls.__name__] = cls
+        cls.is_slot = slot
         cls.__repr__ = Part.__repr__  # type: ignore[method-assign]  # else the decorator makes one of its own
+        if not slot:
+            KINDS[written_name(cls)] = cls
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in _written(self))})"
+        fields = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in _written(self))
+        return f"{written_name(type(self))}({fields})"
 
     def __post_init__(self) -> None:
+        kind: Any = type(self)
+        if kind.is_slot:
+            raise BadSetting(f"{kind.__name__} is a slot, not a part; it takes {fitting(kind)}")
+        if "__dataclass_fields__" not in vars(kind):
+            raise BadSetting(f"the class {written_name(kind)} lacks its decorator: @dataclass(frozen=True)")
         for f in dataclasses.fields(self):
-            value = _checked(type(self).__name__, f, getattr(self, f.name))
+            value = _checked(kind.__name__, f, types_of(kind)[f.name], getattr(self, f.name))
             object.__setattr__(self, f.name, value)
 
 
-def _checked(owner: str, f: dataclasses.Field[Any], value: Any) -> Any:
-    if f.type == "float":
-        value = _number(owner, f, value, float)
-    elif f.type == "int":
-        value = _number(owner, f, value, int)
-    elif str(f.type).startswith("tuple"):
-        value = _tuple(owner, f.name, value)
-    elif not isinstance(value, Part) or not isinstance(value, kinds_of(f)):
-        names = " | ".join(k.__name__ for k in kinds_of(f))
-        raise BadSetting(f"{owner}.{f.name} must be one of {names}, got {value!r}")
+def written_name(kind: type[Part]) -> str:
+    """The name that a kind of part is printed and saved by: its own, or its import path if another package has it."""
+    return f"{kind.__module__}.{kind.__qualname__}" if is_foreign(kind) else kind.__name__
+
+
+def is_foreign(kind: type[Part]) -> bool:
+    """Whether another package than this one has the part."""
+    return kind.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
+@cache
+def types_of(kind: Any) -> dict[str, Any]:
+    """What each field of a kind of part is declared to be."""
+    try:
+        return get_type_hints(kind)
+    except NameError as error:
+        why = f"{error}; define it at the top level of a module, after what its fields name"
+        raise BadSetting(f"the annotations of {written_name(kind)} cannot be read: {why}") from None
+
+
+def is_tuple(declared: Any) -> bool:
+    return get_origin(declared) is tuple
+
+
+def fitting(slot: type[Part]) -> str:
+    """The names of the parts that a slot takes."""
+    return " | ".join(name for name, kind in KINDS.items() if issubclass(kind, slot))
+
+
+def _checked(owner: str, f: dataclasses.Field[Any], declared: Any, value: Any) -> Any:
+    if declared in (float, int):
+        return _number(owner, f, value, declared)
+    if is_tuple(declared):
+        return _tuple(owner, f.name, value)
+    kinds = get_args(declared) or (declared,)
+    if not all(isinstance(kind, type) and issubclass(kind, Part) for kind in kinds):
+        raise BadSetting(f"{owner}.{f.name} is declared as {f.type}: a field is a float, an int, a tuple or a part")
+    if not isinstance(value, kinds):
+        raise BadSetting(f"{owner}.{f.name} must be one of {' | '.join(map(fitting, kinds))}, got {value!r}")
     return value
 
 
@@ -104,15 +151,10 @@ def _tuple(owner: str, name: str, value: Any) -> tuple[Any, ...]:
     return items
 
 
-def kinds_of(f: dataclasses.Field[Any]) -> tuple[type[Part], ...]:
-    """The parts that a field accepts, read from its annotation `A | B`."""
-    return tuple(KINDS[name.strip()] for name in str(f.type).split("|"))
-
-
 def to_json(part: Part) -> dict[str, Any]:
     """The part as plain JSON values; `from_json` gives back an equal part."""
     fields = {f.name: _plain(getattr(part, f.name)) for f in _written(part)}
-    return {"part": type(part).__name__, **fields}
+    return {"part": written_name(type(part)), **fields}
 
 
 def _written(part: Part) -> list[dataclasses.Field[Any]]:
@@ -131,20 +173,39 @@ def _plain(value: Any) -> Any:
 def from_json(data: Mapping[str, Any], kind: type[Part] = Part) -> Any:
     """The part of that kind that `to_json` wrote. A field that it did not write yet has the value that it had then."""
     fields = {k: from_json(v) if isinstance(v, Mapping) else v for k, v in data.items() if k != "part"}
-    name = str(data.get("part"))
-    known = dataclasses.fields(KINDS[name]) if name in KINDS else ()
-    before = {f.name: f.metadata["before"] for f in known if "before" in f.metadata}
-    found = build(name, (), {**before, **fields})
+    named = kind_named(str(data.get("part")))
+    before = {f.name: f.metadata["before"] for f in dataclasses.fields(named) if "before" in f.metadata}
+    found = build(named, (), {**before, **fields})
     if not isinstance(found, kind):
         raise BadSetting(f"{found!r} stands where a part of the kind {kind.__name__} belongs")
     return found
 
 
-def build(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The part of that name with those fields."""
-    if name not in KINDS:
+def kind_named(name: str) -> type[Part]:
+    """The kind of part of this name, or at this import path."""
+    module, _, last = name.rpartition(".")
+    kind = KINDS.get(name)
+    if kind is None and module:
+        kind = getattr(imported(module), last, None)
+    if not (isinstance(kind, type) and issubclass(kind, Part)) or kind.is_slot:
         raise unknown("part", name, sorted(KINDS))
-    kind = KINDS[name]
+    return kind
+
+
+def imported(module: str) -> ModuleType:
+    """A user's module, which may stand in the present folder, as `python -m` would find it."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(module)
+    except (Exception, SystemExit) as error:
+        raise HeadraceError(f"cannot import {module}: {type(error).__name__}: {error}") from error
+
+
+def build(kind: type[Part], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The part of that kind with those fields."""
+    name = kind.__name__
     known = [f.name for f in dataclasses.fields(kind)]
     for key in kwargs:
         if key not in known:
@@ -174,14 +235,25 @@ def _value(node: ast.expr, text: str) -> Any:
             return -number
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(_value(item, text) for item in items)
-        case ast.Name(id=name) if name[:1].isupper():  # as the names of parts are
-            return build(name, (), {})
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+        case ast.Name() | ast.Attribute() if (name := _dotted(node)).rpartition(".")[2][:1].isupper():
+            return build(kind_named(name), (), {})  # a part's name begins with a capital letter
+        case ast.Call(func=ast.Name() | ast.Attribute() as called, args=args, keywords=keywords) if name := _dotted(
+            called
+        ):
             named = {str(k.arg): _value(k.value, text) for k in keywords}
             if len(named) < len(keywords):
                 raise BadSetting(f"a setting of {name} is given twice in {text!r}")
-            return build(name, tuple(_value(a, text) for a in args), named)
+            return build(kind_named(name), tuple(_value(a, text) for a in args), named)
     raise BadSetting(f"cannot read the value {text!r}: it must be {_EXAMPLES}")
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.C` as it is written; empty where the expression is no such path."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
+        return f"{before}.{node.attr}"
+    return ""
 
 
 def tweak(part: Any, *settings: str) -> Any:

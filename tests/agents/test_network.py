@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.agents import BySuite, Conv, LeakyNorm, Mlp, Relu, agent_named, fit, module_shapes, parameter_count, tweak
-from headrace.agents.network import count, latent_shape
+from headrace.agents.network import count
 from headrace.errors import BadSetting
 
 ATARI, OCTAX, MINATAR = (84, 84, 4), (32, 64, 4), (10, 10, 4)
@@ -15,7 +15,7 @@ ATARI, OCTAX, MINATAR = (84, 84, 4), (32, 64, 4), (10, 10, 4)
 )
 def test_the_latents_of_the_three_suites(shape, latent, hidden):
     network = fit(BySuite(), shape)
-    assert latent_shape(network, shape) == latent
+    assert network.latent_shape(shape) == latent
     assert network.hidden == hidden
 
 

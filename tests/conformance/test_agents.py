@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from headrace.agents import KNOWN, agent_named, from_json, to_json
 from headrace.definition.step import learn
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from tests.definition.support import (
+    EPSILON,
     SHAPES,
     TRACED,
     VECTOR,
@@ -107,7 +108,9 @@ def test_three_streams_at_once_without_compilation_are_each_alone_compiled(name)
     states = [made[MIDDLE][0], *(shaken(jax.device_get(made[MIDDLE][0]), seed) for seed in (1, 2))]
     lines = [(a, s, seen[6 + k], draws_of(agent, k)) for k, (a, s) in enumerate(zip(agents, states, strict=True))]
     _, *rest = (stacked(column) for column in zip(*lines, strict=True))
-    together = jax.vmap(learn, (0, None, 0, 0, 0))(stacked(agents), layout, *rest)
+    together = jax.vmap(partial(learn, eps=EPSILON), (0, None, 0, 0))(
+        stacked(agents), layout, *rest[:-1], draws=rest[-1]
+    )
     for k, (a, s, t, d) in enumerate(lines):
         assert_close(jax.tree.map(lambda x, k=k: x[k], together), learn_compiled(a, layout, s, t, d))
 

@@ -16,7 +16,7 @@ from headrace.definition.evaluate import evaluate
 from headrace.definition.networks import Layout, Modules, layout_of
 from headrace.definition.step import AgentState, draw_step, example, init_agent, learn
 from headrace.definition.td import TdStep, init_td, replay, update_td
-from headrace.definition.transition import Transition
+from headrace.definition.transition import Draws, StepContext, Transition
 
 VECTOR = Mlp((5,), 4)
 IMAGE = Conv((2,), ((2, 2),), ((1, 1),), 3)
@@ -38,9 +38,12 @@ def compiled(function: Any, **kwargs: Any) -> Any:
 TRACED: Counter[Any] = Counter()  # how often a program was made for an agent of this structure in this layout
 
 
-def _learn(agent: Agent, layout: Layout, *rest: Any) -> Any:
+EPSILON = 0.25  # at every step of these tests
+
+
+def _learn(agent: Agent, layout: Layout, state: AgentState, t: Transition, draws: Any) -> Any:
     TRACED[jax.tree.structure(agent), layout] += 1
-    return learn(agent, layout, *rest)
+    return learn(agent, layout, state, t, EPSILON, draws)
 
 
 learn_compiled = compiled(_learn, static_argnums=1)
@@ -106,7 +109,9 @@ def start(agent: Agent, seed: int = 0, params: Modules | None = None) -> AgentSt
 def td_step(rule: Any, layout: Layout, params: Modules, state: Any, t: Transition, draw: Any) -> TdStep:
     """What `learn` has a rule do with one transition."""
     learnt, state = replay(rule, state, t, draw)
-    return update_td(rule, evaluate(rule, layout, params, state.target, learnt), params, state, learnt)
+    context = StepContext(jnp.int32(0), jnp.float32(0.1), Draws(draw, draw, draw, jnp.zeros(0), jnp.zeros(0)))
+    values = evaluate(rule, layout, params, state, learnt, context)
+    return update_td(rule, values, params, state, learnt, context)
 
 
 def run(agent: Agent, state: AgentState, transitions: list[Transition], step: Any = learn_compiled) -> AgentState:
@@ -117,10 +122,10 @@ def run(agent: Agent, state: AgentState, transitions: list[Transition], step: An
     return state
 
 
-def learn_eagerly(*args: Any) -> Any:
+def learn_eagerly(agent: Agent, layout: Layout, state: AgentState, t: Transition, draws: Any) -> Any:
     """One operation after the other: nothing is compiled for an agent of its own."""
     with jax.disable_jit():
-        return learn(*args)
+        return learn(agent, layout, state, t, EPSILON, draws)
 
 
 def flat(tree: Any) -> np.ndarray:

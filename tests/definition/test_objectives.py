@@ -22,9 +22,6 @@ from headrace.definition.augment import View, views
 from headrace.definition.objectives import (
     aux_loss,
     cosine_similarity,
-    images_viewed,
-    learnt_modules,
-    target_modules,
 )
 from headrace.definition.step import init_agent
 from headrace.definition.windows import Window
@@ -41,12 +38,12 @@ class Case:
         agent = tweak(agent_named("dqn+spr"), f"network={network!r}", f"aux.objective={objective!r}")
         self.objective, self.layout, self.network = objective, small_layout(agent), network
         params = jax.eval_shape(lambda key: init_agent(agent, self.layout, key), jax.random.key(0)).params
-        self.modules = {n: dense_params(params, 1)[n] for n in learnt_modules(objective)}
-        self.target = {n: dense_params(params, 2)[n] for n in target_modules(objective)}
+        self.modules = {n: dense_params(params, 1)[n] for n in objective.modules()}
+        self.target = {n: dense_params(params, 2)[n] for n in objective.target_modules()}
         random = np.random.default_rng(5)
         self.observations = random.normal(size=(images, *SHAPES[network]))
         self.actions = random.integers(N_ACTIONS, size=images - 1)
-        drawn = views(jnp.asarray(random.uniform(size=3 * images_viewed(objective)), jnp.float32))
+        drawn = views(jnp.asarray(random.uniform(size=3 * objective.views()), jnp.float32))
         self.view = View(np.asarray(drawn.shift, np.float64), np.asarray(drawn.intensity, np.float64))
 
     def engine(self):
@@ -140,7 +137,7 @@ def test_a_guess_or_a_truth_of_zero_length_gives_a_cosine_of_zero_and_a_finite_g
 
 
 def test_modules_that_objectives_move():
-    assert learnt_modules(Spr()) == ("encoder", "projection", "dynamics", "predictor")
-    assert learnt_modules(Spr(projection=Separate())) == ("encoder", "aux_projection", "dynamics", "predictor")
-    assert target_modules(Spr()) == ("encoder", "projection")
-    assert target_modules(Curl()) == ("encoder", "curl_projection")
+    assert Spr().modules() == ("encoder", "projection", "dynamics", "predictor")
+    assert Spr(projection=Separate()).modules() == ("encoder", "aux_projection", "dynamics", "predictor")
+    assert Spr().target_modules() == ("encoder", "projection")
+    assert Curl().target_modules() == ("encoder", "curl_projection")

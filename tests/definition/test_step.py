@@ -12,7 +12,8 @@ import pytest
 from headrace.agents import Agent, EpsilonGreedy, Orth, Qrc, agent_named
 from headrace.definition import step as agent_module
 from headrace.definition.networks import Layout
-from headrace.definition.step import Draws, act, draw_step, epsilon
+from headrace.definition.step import act, draw_step, epsilon
+from headrace.definition.transition import Draws
 from tests.definition.support import (
     SHAPES,
     VECTOR,
@@ -23,6 +24,8 @@ from tests.definition.support import (
     small,
     start,
 )
+
+GREEDY = EpsilonGreedy()
 
 # exploration ----------------------------------------------------------------------------------------------------------
 
@@ -42,7 +45,7 @@ def test_stream_q_explores_twice_as_long():
 
 
 def draws(explore, action):
-    return Draws(jnp.float32(explore), jnp.float32(action), jnp.float32(0), jnp.zeros(0))
+    return Draws(jnp.float32(explore), jnp.float32(action), jnp.float32(0), jnp.zeros(0), jnp.zeros(0))
 
 
 @pytest.fixture
@@ -62,7 +65,7 @@ def values(monkeypatch):
 )
 @pytest.mark.usefixtures("values")
 def test_an_exploratory_draw_of_the_best_action_counts_as_greedy(explore, action, chosen, greedy):
-    choice = act(Layout(VECTOR, (3,), 3, 3), {}, jnp.zeros(3), jnp.float32(0.3), draws(explore, action))
+    choice = act(GREEDY, Layout(VECTOR, (3,), 3, 3), {}, jnp.zeros(3), jnp.float32(0.3), draws(explore, action))
     assert (int(choice.action), bool(choice.greedy)) == (chosen, greedy)
 
 
@@ -70,9 +73,9 @@ def test_an_exploratory_draw_of_the_best_action_counts_as_greedy(explore, action
 def test_exploration_is_uniform_over_the_actions_and_happens_with_probability_epsilon():
     drawn = jax.vmap(lambda key: draw_step(Agent(Qrc()), key))(jax.random.split(jax.random.key(0), 30_000))
     layout = Layout(VECTOR, (3,), 3, 3)
-    always = jax.vmap(lambda d: act(layout, {}, jnp.zeros(3), jnp.float32(1.0), d))(drawn)
+    always = jax.vmap(lambda d: act(GREEDY, layout, {}, jnp.zeros(3), jnp.float32(1.0), d))(drawn)
     assert np.bincount(always.action) == pytest.approx(np.full(3, 10_000), rel=0.05)
-    some = jax.vmap(lambda d: act(layout, {}, jnp.zeros(3), jnp.float32(0.3), d))(drawn)
+    some = jax.vmap(lambda d: act(GREEDY, layout, {}, jnp.zeros(3), jnp.float32(0.3), d))(drawn)
     assert float(np.mean(~np.asarray(some.greedy))) == pytest.approx(0.3 * 2 / 3, rel=0.05)
     assert bool(jnp.all(some.greedy == (some.action == 1)))
 
@@ -81,7 +84,8 @@ def test_exploration_is_uniform_over_the_actions_and_happens_with_probability_ep
 def test_outputs_that_stand_for_no_action_are_never_drawn():
     layout = Layout(VECTOR, (3,), 3, 2)
     found = [
-        int(act(layout, {}, jnp.zeros(3), jnp.float32(1.0), draws(0.0, u)).action) for u in (0.0, 0.49, 0.51, 0.9999999)
+        int(act(GREEDY, layout, {}, jnp.zeros(3), jnp.float32(1.0), draws(0.0, u)).action)
+        for u in (0.0, 0.49, 0.51, 0.9999999)
     ]
     assert found == [0, 0, 1, 1]
 

@@ -62,7 +62,7 @@ def _learnt(agent: Agent, steps: Any, eps: Any) -> Any:
             at, state = carry
             for_agent, for_env = jax.random.split(jax.random.fold_in(key, i))
             draws = draw_step(agent, for_agent)
-            choice = act(LAYOUT, state.params, jax.nn.one_hot(at, CORRIDOR), eps, draws)
+            choice = act(agent.explore, LAYOUT, state.params, jax.nn.one_hot(at, CORRIDOR), eps, draws)
             reached, end = table.to[at, choice.action], table.end[at, choice.action]
             transition = Transition(
                 obs=jax.nn.one_hot(at, CORRIDOR),
@@ -75,7 +75,7 @@ def _learnt(agent: Agent, steps: Any, eps: Any) -> Any:
                 greedy=choice.greedy,
             )
             after = jnp.where(end == ON, reached, jax.random.choice(for_env, table.starts))
-            return after, learn(agent, LAYOUT, state, transition, draws)[0]
+            return after, learn(agent, LAYOUT, state, transition, eps, draws)[0]
 
         began = table.starts[0], init_agent(agent, LAYOUT, key)
         params = jax.lax.fori_loop(0, steps, one, began)[1].params

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
-from headrace.agents.aux import Auxiliary, Curl, NoAuxiliary, Orth, Separate, Spr, Unfiltered
-from headrace.agents.merge import AuxOrthogonalToTd, Bounded, Mix, PcGrad, SharedFlipped, Sum
-from headrace.agents.network import (
-    BySuite,
-    Conv,
-    Layer,
-    Mlp,
-    count,
-    dense_shapes,
-    dynamics_shapes,
-    fit,
-    latent_shape,
-    q_shapes,
-)
-from headrace.agents.observations import Limited, Unlimited
-from headrace.agents.td import Dqn, Qrc, StreamQ
-from headrace.part import Part, added, within
+from headrace.agents.aux import AuxiliaryStream, Filter, NoAuxiliary, Unfiltered
+from headrace.agents.merge import Merge, Sum
+from headrace.agents.network import BySuite, Network, Shapes, count, fit, q_shapes
+from headrace.agents.observations import Limits, Unlimited
+from headrace.agents.td import Rule
+from headrace.errors import BadSetting
+from headrace.part import Part, added, has, within
 
-__all__ = [
-    "Agent", "Bounded", "EpsilonGreedy", "Limited", "Orth", "Unfiltered", "Unlimited", "module_shapes",
-    "parameter_count",
-]  # fmt: skip
+
+class Exploration(Part, slot=True):
+    """How the agent comes to try other actions than the best one."""
 
 
 @dataclass(frozen=True)
-class EpsilonGreedy(Part):
+class EpsilonGreedy(Exploration):
     """A random action with probability epsilon, which falls linearly over the first `fraction` of the run."""
 
     start: float = within(1.0, 0.0, 1.0)
@@ -42,37 +30,28 @@ class EpsilonGreedy(Part):
 class Agent(Part):
     """How values are learnt, what is learnt beside them, how both combine, on which network, with which exploration."""
 
-    td: Dqn | StreamQ | Qrc
-    aux: NoAuxiliary | Auxiliary = NoAuxiliary()
-    merge: Sum | Mix | AuxOrthogonalToTd | PcGrad | SharedFlipped | Bounded = Sum()
-    network: BySuite | Conv | Mlp = BySuite()
-    explore: EpsilonGreedy = EpsilonGreedy()
-    td_filter: Unfiltered | Orth = Unfiltered()  # on the RL update; its traces stay untouched
-    observations: Unlimited | Limited = added(Unlimited())  # once standardised
+    td: Rule
+    aux: AuxiliaryStream = NoAuxiliary()
+    merge: Merge = Sum()
+    network: Network = BySuite()
+    explore: Exploration = EpsilonGreedy()
+    td_filter: Filter = Unfiltered()  # on the RL update; its traces stay untouched
+    observations: Limits = added(Unlimited())  # once standardised
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not has(self.td, "gamma"):
+            raise BadSetting(f"a rule needs a field gamma, by which rewards are scaled: {self.td!r} has none")
 
 
-def module_shapes(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> dict[str, list[Layer]]:
-    """Every module of the agent with the shapes of its layers; those of QRC's second network begin with `h_`."""
+def module_shapes(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
+    """Every module of the agent with the shapes of its layers."""
     network = fit(agent.network, observation_shape)
     value = q_shapes(network, observation_shape, n_actions)
-    second = {f"h_{name}": layers for name, layers in value.items()} if isinstance(agent.td, Qrc) else {}
-    beside = _aux_shapes(agent.aux, network, observation_shape, n_actions)
-    return {**value, **beside, **second}
-
-
-def _aux_shapes(
-    aux: NoAuxiliary | Auxiliary, network: Conv | Mlp, observation_shape: tuple[int, ...], n_actions: int
-) -> dict[str, list[Layer]]:
-    if isinstance(aux, NoAuxiliary):
-        return {}
-    latent, objective = prod(latent_shape(network, observation_shape)), aux.objective
-    if isinstance(objective, Curl):
-        bilinear: list[Layer] = [{"w": (objective.latent, objective.latent)}]
-        return {"curl_projection": dense_shapes(latent, objective.latent), "curl_bilinear": bilinear}
-    assert isinstance(objective, Spr)
-    own = {"aux_projection": dense_shapes(latent, network.hidden)} if isinstance(objective.projection, Separate) else {}
-    predictor = dense_shapes(network.hidden, network.hidden)
-    return {**own, "dynamics": dynamics_shapes(network, n_actions), "predictor": predictor}
+    shapes = {**value, **agent.aux.shapes(network, observation_shape, n_actions), **agent.td.shapes(value)}
+    if missing := [name for name in agent.aux.modules() if name not in shapes]:
+        raise BadSetting(f"{agent.aux!r} learns {', '.join(missing)}, of which it gives no shapes")
+    return shapes
 
 
 def parameter_count(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> int:

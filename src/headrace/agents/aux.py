@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
 
-from headrace.agents.guard import Clip, Unguarded
-from headrace.agents.td import Copy, Online, Polyak
+from headrace.agents.guard import Clip, Guard, Unguarded
+from headrace.agents.network import Layer, Network, Shapes, dense_shapes
+from headrace.agents.td import Online, Polyak, Target
 from headrace.errors import BadSetting
 from headrace.part import Part, added, shape, since, within
 
-__all__ = [
-    "Always", "Apart", "AsIs", "Auxiliary", "Clip", "Clipped", "Copy", "Curl", "Episode", "Every", "Fading", "Greedy",
-    "Kept", "MeanOverHorizon", "NoAuxiliary", "Online", "Orth", "Polyak", "Projected", "Raw", "RawCurrent",
-    "ReleasedRing", "Separate", "Shared", "ShiftAndIntensity", "Spr", "SumOverHorizon", "Together", "Unfiltered",
-    "Unguarded",
-]  # fmt: skip
+DRAWS_PER_VIEW = 3  # uniform numbers that one random view of an image is made of
+
+
+class Augmentation(Part, slot=True):
+    """A random view of an image."""
 
 
 @dataclass(frozen=True)
-class AsIs(Part):
+class AsIs(Augmentation):
     """Images are not augmented."""
 
 
 @dataclass(frozen=True)
-class ShiftAndIntensity(Part):
+class ShiftAndIntensity(Augmentation):
     """A shift by up to `shift` pixels (edges repeated), then a factor 1 + intensity * clip(N(0, 1), -2, 2)."""
 
     shift: int = within(4, low=0)  # pixels
@@ -31,151 +33,278 @@ class ShiftAndIntensity(Part):
 
 
 @dataclass(frozen=True)
-class Clipped(Part):
+class Clipped(Augmentation):
     """Another augmentation whose result is clipped to [low, high]."""
 
-    inner: ShiftAndIntensity | AsIs = ShiftAndIntensity()
+    inner: Augmentation = ShiftAndIntensity()
     low: float = 0.0
     high: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.inner, Clipped):
+            raise BadSetting(f"Clipped.inner cannot be Clipped itself, got {self.inner!r}")
         if self.low > self.high:
             raise BadSetting(f"Clipped.low must not exceed Clipped.high, got {self.low} and {self.high}")
 
 
+class Reduction(Part, slot=True):
+    """How the losses of the predicted steps become one."""
+
+
 @dataclass(frozen=True)
-class SumOverHorizon(Part):
+class SumOverHorizon(Reduction):
     """The loss is the sum over the predicted steps."""
 
 
 @dataclass(frozen=True)
-class MeanOverHorizon(Part):
+class MeanOverHorizon(Reduction):
     """The loss is the mean over the predicted steps."""
 
 
+class ProjectionLayer(Part, slot=True):
+    """Which dense layer the predicted latents are projected by."""
+
+    module: ClassVar[str]
+
+
 @dataclass(frozen=True)
-class Shared(Part):
+class Shared(ProjectionLayer):
     """The projection is the Q head's first dense layer."""
 
+    module: ClassVar[str] = "projection"
+
 
 @dataclass(frozen=True)
-class Separate(Part):
+class Separate(ProjectionLayer):
     """The projection is a dense layer of the auxiliary's own."""
 
+    module: ClassVar[str] = "aux_projection"
+
+
+class LookBack(Part, slot=True):
+    """Which transitions an objective looks back on."""
+
 
 @dataclass(frozen=True)
-class Episode(Part):
+class Episode(LookBack):
     """The last transitions of the present episode, aligned; empty when the episode ends."""
 
 
 @dataclass(frozen=True)
-class ReleasedRing(Part):
+class ReleasedRing(LookBack):
     """The ring of the paper's released code: ready once in horizon + 1 steps, its last image older than all others,
     never emptied. Kept to show what the difference is worth."""
 
 
+class Objective(Part, slot=True):
+    """A loss that is learnt beside the values, from the last few transitions."""
+
+    horizon: Any = 1  # transitions that it looks back on
+    window: Any = Episode()
+    target: Any = Online()
+
+    def modules(self) -> tuple[str, ...]:
+        """The modules that the loss moves. The encoder is one of them."""
+        raise NotImplementedError
+
+    def target_modules(self) -> tuple[str, ...]:
+        """The modules that have a target."""
+        return ()
+
+    def shapes(self, network: Network, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
+        """The modules that are the objective's own."""
+        return {}
+
+    def views(self) -> int:
+        """How many random views of images one evaluation takes."""
+        return 0
+
+
 @dataclass(frozen=True)
-class Spr(Part):
+class Spr(Objective):
     """Self-predictive representations (Schwarzer et al. 2021): guess the next latents from the actions taken."""
 
     horizon: int = shape(5)  # K, steps
-    augment: ShiftAndIntensity | AsIs | Clipped = ShiftAndIntensity()
-    target: Online | Copy | Polyak = Online()
-    reduce: SumOverHorizon | MeanOverHorizon = SumOverHorizon()
-    projection: Shared | Separate = Shared()
-    window: Episode | ReleasedRing = Episode()
+    augment: Augmentation = ShiftAndIntensity()
+    target: Target = Online()
+    reduce: Reduction = SumOverHorizon()
+    projection: ProjectionLayer = Shared()
+    window: LookBack = Episode()
+
+    def modules(self) -> tuple[str, ...]:
+        return ("encoder", self.projection.module, "dynamics", "predictor")
+
+    def target_modules(self) -> tuple[str, ...]:
+        return ("encoder", self.projection.module)
+
+    def shapes(self, network: Network, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
+        latent = prod(network.latent_shape(observation_shape))
+        separate = {self.projection.module: dense_shapes(latent, network.hidden)}
+        own = separate if self.projection.module != Shared.module else {}
+        return {
+            **own,
+            "dynamics": network.dynamics_shapes(n_actions),
+            "predictor": dense_shapes(network.hidden, network.hidden),
+        }
+
+    def views(self) -> int:
+        return self.horizon + 1
 
 
 @dataclass(frozen=True)
-class Curl(Part):
+class Curl(Objective):
     """Contrastive learning (Laskin et al. 2020) over the last few observations."""
 
     batch: int = shape(5)  # observations
     latent: int = shape(128)
-    augment: ShiftAndIntensity | AsIs | Clipped = ShiftAndIntensity()
-    target: Online | Copy | Polyak = Polyak(keep=0.95)
+    augment: Augmentation = ShiftAndIntensity()
+    target: Target = Polyak(keep=0.95)
+
+    def modules(self) -> tuple[str, ...]:
+        return ("encoder", "curl_projection", "curl_bilinear")
+
+    def target_modules(self) -> tuple[str, ...]:
+        return ("encoder", "curl_projection")
+
+    def shapes(self, network: Network, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
+        latent = prod(network.latent_shape(observation_shape))
+        bilinear: list[Layer] = [{"w": (self.latent, self.latent)}]
+        return {"curl_projection": dense_shapes(latent, self.latent), "curl_bilinear": bilinear}
+
+    def views(self) -> int:
+        return 2 * self.batch
+
+
+class Gate(Part, slot=True):
+    """At which steps the auxiliary learns."""
 
 
 @dataclass(frozen=True)
-class Always(Part):
+class Always(Gate):
     """At every step."""
 
 
 @dataclass(frozen=True)
-class Every(Part):
+class Every(Gate):
     """At every n-th step of the run."""
 
     n: int = within(5, low=1)  # environment steps
 
 
 @dataclass(frozen=True)
-class Greedy(Part):
+class Greedy(Gate):
     """At steps whose action was greedy."""
 
 
+class Filter(Part, slot=True):
+    """What is done to a stream of gradients."""
+
+
 @dataclass(frozen=True)
-class Unfiltered(Part):
+class Unfiltered(Filter):
     """The gradient as it is."""
 
 
+class History(Part, slot=True):
+    """What Orth's average is made of, and when."""
+
+
 @dataclass(frozen=True)
-class Raw(Part):
+class Raw(History):
     """The history averages the gradients as they came; the present one joins after the projection."""
 
 
 @dataclass(frozen=True)
-class Projected(Part):
+class Projected(History):
     """The history averages what was left after the projection."""
 
 
 @dataclass(frozen=True)
-class RawCurrent(Part):
+class RawCurrent(History):
     """The history averages the gradients as they came, the present one included before the projection."""
 
 
+class Grouping(Part, slot=True):
+    """Which modules are one vector."""
+
+
 @dataclass(frozen=True)
-class Apart(Part):
+class Apart(Grouping):
     """Each module is a vector of its own."""
 
 
 @dataclass(frozen=True)
-class Together(Part):
+class Together(Grouping):
     """The Q network's modules (encoder, projection, head) are one vector; every other is one of its own."""
 
 
+class Rest(Part, slot=True):
+    """What becomes of a history on steps without a gradient."""
+
+
 @dataclass(frozen=True)
-class Kept(Part):
+class Kept(Rest):
     """Without a gradient, the history does not change."""
 
 
 @dataclass(frozen=True)
-class Fading(Part):
+class Fading(Rest):
     """Without a gradient, the history decays as if there had been one of zero."""
 
 
 @dataclass(frozen=True)
-class Orth(Part):
+class Orth(Filter):
     """Removes from each module's gradient its component along the average of past gradients."""
 
     beta: float = within(0.99, 0.0, 1.0)  # fraction of the history kept
-    history: Raw | Projected | RawCurrent = Raw()
-    modules: Apart | Together = added(Apart())
-    rest: Kept | Fading = added(Kept())  # on steps without a gradient
+    history: History = Raw()
+    modules: Grouping = added(Apart())
+    rest: Rest = added(Kept())  # on steps without a gradient
+
+
+class AuxiliaryStream(Part, slot=True):
+    """What is learnt beside the values."""
+
+    def modules(self) -> tuple[str, ...]:
+        """The modules that it moves."""
+        return ()
+
+    def shapes(self, network: Network, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
+        """The modules that are its own."""
+        return {}
+
+    def draws(self) -> int:
+        """How many uniform numbers one step of it takes."""
+        return 0
 
 
 @dataclass(frozen=True)
-class NoAuxiliary(Part):
+class NoAuxiliary(AuxiliaryStream):
     """Values alone."""
 
 
 @dataclass(frozen=True)
-class Auxiliary(Part):
+class Auxiliary(AuxiliaryStream):
     """An objective, how strongly and how often it is learnt, and what is done to its gradient."""
 
-    objective: Spr | Curl = Spr()
+    objective: Objective = Spr()
     weight: float = within(2.0, low=0.0)
     lr: float = within(1e-4, low=0.0)
-    gate: Always | Every | Greedy = Always()
-    filter: Unfiltered | Orth = Unfiltered()
-    guard: Clip | Unguarded = since(Clip(), Unguarded())  # of the loss's gradient, before the filter
+    gate: Gate = Always()
+    filter: Filter = Unfiltered()
+    guard: Guard = since(Clip(), Unguarded())  # of the loss's gradient, before the filter
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "encoder" not in self.modules():
+            raise BadSetting(f"an objective learns the encoder, {self.objective!r} only {self.modules()}")
+
+    def modules(self) -> tuple[str, ...]:
+        return self.objective.modules()
+
+    def shapes(self, network: Network, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
+        return self.objective.shapes(network, observation_shape, n_actions)
+
+    def draws(self) -> int:
+        return DRAWS_PER_VIEW * self.objective.views()

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from headrace.part import Part, check_positive
 
 
+class Guard(Part, slot=True):
+    """How a gradient's length is bounded."""
+
+
 @dataclass(frozen=True)
-class Unguarded(Part):
+class Unguarded(Guard):
     """The gradient as it is, however long."""
 
 
 @dataclass(frozen=True)
-class Clip(Part):
+class Clip(Guard):
     """A gradient longer than `norm` is scaled to that Euclidean norm, over all modules of its stream together."""
 
     norm: float = 100.0

@@ -4,60 +4,75 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.errors import BadSetting
 from headrace.part import Part, check_positive, within
 
 
+class Merge(Part, slot=True):
+    """How the updates of both streams become one."""
+
+
+class Join(Merge, slot=True):
+    """A merge that remembers nothing, with which others can end."""
+
+
 @dataclass(frozen=True)
-class Sum(Part):
+class Sum(Join):
     """Shared parameters take both updates whole."""
 
 
 @dataclass(frozen=True)
-class Mix(Part):
+class Mix(Join):
     """Shared parameters take mix * RL + (1 - mix) * auxiliary; others take their own stream's update whole."""
 
     mix: float = within(0.5, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class SharedFlipped(Part):
+class SharedFlipped(Merge):
     """The sign error of the paper's released code: shared parameters move against the auxiliary update."""
 
 
+class Direction(Part, slot=True):
+    """What orth2 takes for the direction of the RL update."""
+
+
 @dataclass(frozen=True)
-class Present(Part):
+class Present(Direction):
     """The direction in which this step's RL update points (the trace, for Stream Q)."""
 
 
 @dataclass(frozen=True)
-class Average(Part):
+class Average(Direction):
     """A moving average of past RL updates, this step's included."""
 
     beta: float = within(0.99, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class AuxOrthogonalToTd(Part):
+class AuxOrthogonalToTd(Merge):
     """orth2: each shared module's auxiliary update loses its component along the RL direction, then both combine."""
 
-    against: Present | Average = Present()
-    combine: Sum | Mix = Mix()
+    against: Direction = Present()
+    combine: Join = Mix()
 
 
 @dataclass(frozen=True)
-class PcGrad(Part):
+class PcGrad(Merge):
     """PCGrad (Yu et al. 2020): where the two updates of a module conflict, each loses its component along the other."""
 
-    combine: Sum | Mix = Sum()
+    combine: Join = Sum()
 
 
 @dataclass(frozen=True)
-class Bounded(Part):
+class Bounded(Merge):
     """What another merge makes of both updates, scaled to a Euclidean norm of at most `norm`, all modules together."""
 
-    inner: Sum | Mix | AuxOrthogonalToTd | PcGrad | SharedFlipped = Sum()
+    inner: Merge = Sum()
     norm: float = 100.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.inner, Bounded):
+            raise BadSetting(f"Bounded.inner cannot be Bounded itself, got {self.inner!r}")
         check_positive(self, "norm", "to leave updates alone, use the inner merge by itself")

@@ -5,30 +5,62 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import BadSetting
 from headrace.part import Part, added, shape
 
+Layer = dict[str, tuple[int, ...]]  # the shapes of a layer's arrays: w and, where it has one, b
+Shapes = dict[str, list[Layer]]  # by module
+
+
+class Head(Part, slot=True):
+    """What stands between the projection and the layer that gives the values."""
+
 
 @dataclass(frozen=True)
-class LeakyNorm(Part):
+class LeakyNorm(Head):
     """LayerNorm, then LeakyReLU, as behind every other layer."""
 
 
 @dataclass(frozen=True)
-class Relu(Part):
+class Relu(Head):
     """ReLU alone, as behind the projection of the released code's SPR agents."""
 
 
+class Network(Part, slot=True):
+    """An encoder, a dense layer of `hidden` units (the projection), and the layer that gives the values."""
+
+    axes: ClassVar[int] = 3  # of the observations that it takes
+    head: Any = LeakyNorm()
+    if TYPE_CHECKING:  # a field of that name in every network
+        hidden: Any
+
+    def fitted(self, observation_shape: tuple[int, ...]) -> Network:
+        """The network with everything decided that an observation's shape decides."""
+        return self
+
+    def latent_shape(self, observation_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the encoder's output z; an error where the observation does not fit."""
+        raise NotImplementedError
+
+    def encoder_shapes(self, observation_shape: tuple[int, ...]) -> list[Layer]:
+        raise NotImplementedError
+
+    def dynamics_shapes(self, n_actions: int) -> list[Layer]:
+        """The layers of the latent dynamics, which SPR unrolls."""
+        raise BadSetting(f"{self!r} has no dynamics, which SPR needs")
+
+
 @dataclass(frozen=True)
-class Conv(Part):
+class Conv(Network):
     """Convolutions (VALID), then one dense layer."""
 
     channels: tuple[int, ...] = shape((16,))
     kernels: tuple[tuple[int, int], ...] = shape(((3, 3),))
     strides: tuple[tuple[int, int], ...] = shape(((1, 1),))
     hidden: int = shape(128)
-    head: LeakyNorm | Relu = added(LeakyNorm())  # between the projection and the layer that gives the values
+    head: Head = added(LeakyNorm())
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,46 +73,66 @@ class Conv(Part):
                 f"Conv((16,), ((3, 3),), ((1, 1),), 128); got {self!r}"
             )
 
+    def latent_shape(self, observation_shape: tuple[int, ...]) -> tuple[int, ...]:
+        height, width = observation_shape[:2]
+        for (kh, kw), (sh, sw) in zip(self.kernels, self.strides, strict=True):
+            height, width = (height - kh) // sh + 1, (width - kw) // sw + 1
+            if height < 1 or width < 1:
+                raise BadSetting(
+                    f"an image of {observation_shape[0]} x {observation_shape[1]} is too small for {self!r}: "
+                    "set network=Conv(channels, kernels, strides, hidden) with smaller kernels or strides"
+                )
+        return height, width, self.channels[-1]
+
+    def encoder_shapes(self, observation_shape: tuple[int, ...]) -> list[Layer]:
+        depths = itertools.pairwise((observation_shape[2], *self.channels))
+        return [_conv((k[0], k[1]), i, o) for k, (i, o) in zip(self.kernels, depths, strict=True)]
+
+    def dynamics_shapes(self, n_actions: int) -> list[Layer]:
+        """Two layers, the one-hot action joined to the first one's input as constant planes."""
+        size = self.channels[-1]
+        return [_conv((3, 3), size + n_actions, size), _conv((3, 3), size, size)]
+
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(n, int) for n in value)
 
 
 @dataclass(frozen=True)
-class Mlp(Part):
+class Mlp(Network):
     """Dense layers for vector observations, then one dense layer as for images."""
 
+    axes: ClassVar[int] = 1
     widths: tuple[int, ...] = shape((128,))
     hidden: int = shape(128)
-    head: LeakyNorm | Relu = added(LeakyNorm())  # between the projection and the layer that gives the values
+    head: Head = added(LeakyNorm())
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not all(isinstance(width, int) for width in self.widths):
             raise BadSetting(f"Mlp takes widths as whole numbers, e.g. Mlp((128, 128), 128); got {self!r}")
 
+    def latent_shape(self, observation_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (self.widths[-1],)
+
+    def encoder_shapes(self, observation_shape: tuple[int, ...]) -> list[Layer]:
+        return [_dense(i, o) for i, o in itertools.pairwise((observation_shape[0], *self.widths))]
+
+    def dynamics_shapes(self, n_actions: int) -> list[Layer]:
+        """Two layers, the one-hot action joined to the first one's input."""
+        size = self.widths[-1]
+        return [_dense(size + n_actions, size), _dense(size, size)]
+
 
 @dataclass(frozen=True)
-class BySuite(Part):
+class BySuite(Network):
     """The paper's network for the suite that the observation's shape belongs to; an Mlp for vectors."""
 
     third_kernel: int = shape(3)  # 3 gives the paper's parameter counts; its table prints 2
-    head: LeakyNorm | Relu = added(LeakyNorm())  # between the projection and the layer that gives the values
+    head: Head = added(LeakyNorm())
 
-
-def _large(first_kernel: tuple[int, int], first_stride: tuple[int, int], third: int) -> Conv:
-    return Conv((32, 64, 64), (first_kernel, (4, 4), (third, third)), (first_stride, (2, 2), (1, 1)), 512)
-
-
-def fit(network: BySuite | Conv | Mlp, observation_shape: tuple[int, ...]) -> Conv | Mlp:
-    """The network's concrete shape for this observation; an error where they do not go together."""
-    fitted = _by_suite(network, observation_shape) if isinstance(network, BySuite) else network
-    fitted = replace(fitted, head=network.head)
-    wanted = 1 if isinstance(fitted, Mlp) else 3
-    if len(observation_shape) != wanted:
-        raise BadSetting(f"{fitted!r} needs an observation of {wanted} axes, got shape {observation_shape}")
-    latent_shape(fitted, observation_shape)
-    return fitted
+    def fitted(self, observation_shape: tuple[int, ...]) -> Network:
+        return replace(_by_suite(self, observation_shape), head=self.head)
 
 
 def _by_suite(network: BySuite, observation_shape: tuple[int, ...]) -> Conv | Mlp:
@@ -93,22 +145,32 @@ def _by_suite(network: BySuite, observation_shape: tuple[int, ...]) -> Conv | Ml
     return _large((8, 8), (4, 4), network.third_kernel)
 
 
-def latent_shape(network: Conv | Mlp, observation_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the encoder's output z."""
-    if isinstance(network, Mlp):
-        return (network.widths[-1],)
-    height, width = observation_shape[:2]
-    for (kh, kw), (sh, sw) in zip(network.kernels, network.strides, strict=True):
-        height, width = (height - kh) // sh + 1, (width - kw) // sw + 1
-        if height < 1 or width < 1:
-            raise BadSetting(
-                f"an image of {observation_shape[0]} x {observation_shape[1]} is too small for {network!r}: "
-                "set network=Conv(channels, kernels, strides, hidden) with smaller kernels or strides"
-            )
-    return height, width, network.channels[-1]
+def _large(first_kernel: tuple[int, int], first_stride: tuple[int, int], third: int) -> Conv:
+    return Conv((32, 64, 64), (first_kernel, (4, 4), (third, third)), (first_stride, (2, 2), (1, 1)), 512)
 
 
-Layer = dict[str, tuple[int, ...]]  # the shapes of a layer's arrays: w and, where it has one, b
+def fit(network: Network, observation_shape: tuple[int, ...]) -> Network:
+    """The network's concrete shape for this observation; an error where they do not go together."""
+    fitted = network.fitted(observation_shape)
+    if len(observation_shape) != fitted.axes:
+        raise BadSetting(f"{fitted!r} needs an observation of {fitted.axes} axes, got shape {observation_shape}")
+    fitted.latent_shape(observation_shape)
+    return fitted
+
+
+def q_shapes(network: Network, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
+    """Modules of a value network (Q, and QRC's h): encoder, projection, head."""
+    latent = prod(network.latent_shape(observation_shape))
+    return {
+        "encoder": network.encoder_shapes(observation_shape),
+        "projection": dense_shapes(latent, network.hidden),
+        "head": [{"w": (network.hidden, n_actions)}],
+    }
+
+
+def dense_shapes(inputs: int, outputs: int) -> list[Layer]:
+    """A module of one dense layer."""
+    return [_dense(inputs, outputs)]
 
 
 def _dense(inputs: int, outputs: int) -> Layer:
@@ -119,36 +181,6 @@ def _conv(kernel: tuple[int, int], inputs: int, outputs: int) -> Layer:
     return {"w": (*kernel, inputs, outputs), "b": (outputs,)}
 
 
-def q_shapes(network: Conv | Mlp, observation_shape: tuple[int, ...], n_actions: int) -> dict[str, list[Layer]]:
-    """Modules of a value network (Q, and QRC's h): encoder, projection, head."""
-    latent = prod(latent_shape(network, observation_shape))
-    if isinstance(network, Mlp):
-        sizes = (observation_shape[0], *network.widths)
-        encoder = [_dense(i, o) for i, o in itertools.pairwise(sizes)]
-    else:
-        depths = (observation_shape[2], *network.channels)
-        pairs = itertools.pairwise(depths)
-        encoder = [_conv((k[0], k[1]), i, o) for k, (i, o) in zip(network.kernels, pairs, strict=True)]
-    return {
-        "encoder": encoder,
-        "projection": [_dense(latent, network.hidden)],
-        "head": [{"w": (network.hidden, n_actions)}],
-    }
-
-
-def dynamics_shapes(network: Conv | Mlp, n_actions: int) -> list[Layer]:
-    """The two layers of the latent dynamics, the one-hot action joined to the first one's input."""
-    if isinstance(network, Mlp):
-        size = network.widths[-1]
-        return [_dense(size + n_actions, size), _dense(size, size)]
-    size = network.channels[-1]
-    return [_conv((3, 3), size + n_actions, size), _conv((3, 3), size, size)]
-
-
-def dense_shapes(inputs: int, outputs: int) -> list[Layer]:
-    return [_dense(inputs, outputs)]
-
-
-def count(modules: dict[str, list[Layer]]) -> int:
+def count(modules: Shapes) -> int:
     """Number of parameters."""
     return sum(prod(s) for layers in modules.values() for layer in layers for s in layer.values())

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from headrace.part import Part, check_positive
 
 
+class Limits(Part, slot=True):
+    """What is done to a standardised observation."""
+
+
 @dataclass(frozen=True)
-class Unlimited(Part):
+class Unlimited(Limits):
     """Standardised observations as they are."""
 
 
 @dataclass(frozen=True)
-class Limited(Part):
+class Limited(Limits):
     """Standardised observations are clipped to [-limit, limit]; the statistics take in the raw ones."""
 
     limit: float = 10.0  # standard deviations

@@ -1,68 +1,94 @@
-"""How values are learnt: the three temporal-difference rules, their targets and memories."""
+"""How values are learnt: temporal-difference rules, their targets and memories."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from headrace.agents.guard import Clip, Unguarded
+from headrace.agents.guard import Clip, Guard, Unguarded
+from headrace.agents.network import Shapes
 from headrace.part import Part, shape, since, within
 
 
+class Target(Part, slot=True):
+    """Which parameters a bootstrap or a prediction's truth reads."""
+
+
 @dataclass(frozen=True)
-class Online(Part):
+class Online(Target):
     """The target is the present network."""
 
 
 @dataclass(frozen=True)
-class Copy(Part):
+class Copy(Target):
     """The target is a copy of the network, renewed now and then."""
 
     every: int = within(1000, low=1)  # environment steps
 
 
 @dataclass(frozen=True)
-class Polyak(Part):
+class Polyak(Target):
     """The target is an exponential average of the network."""
 
     keep: float = within(0.995, 0.0, 1.0)  # fraction of the old target kept at each step
 
 
+class Memory(Part, slot=True):
+    """Which transition is learnt from."""
+
+
 @dataclass(frozen=True)
-class Latest(Part):
+class Latest(Memory):
     """Learn from the transition that has just happened."""
 
 
 @dataclass(frozen=True)
-class Replay(Part):
+class Replay(Memory):
     """Keep the last few transitions and learn from one of them, drawn uniformly."""
 
     size: int = shape(5)  # transitions
 
 
+class Rule(Part, slot=True):
+    """How values are learnt. A rule has a field `gamma`, by which rewards are scaled too."""
+
+    if TYPE_CHECKING:  # a field of that name in every rule
+        gamma: Any
+    target: Any = Online()
+
+    def shapes(self, value: Shapes) -> Shapes:
+        """The modules that the rule learns beside those of Q, whose shapes are given."""
+        return {}
+
+    def draws(self) -> int:
+        """How many uniform numbers one step of the rule takes."""
+        return 0
+
+
 @dataclass(frozen=True)
-class Dqn(Part):
+class Dqn(Rule):
     """Streaming DQN: semi-gradient Q-learning by plain SGD against a target network."""
 
     lr: float = within(1e-4, low=0.0)
     gamma: float = within(0.99, 0.0, 1.0)
-    target: Online | Copy | Polyak = Copy()
-    memory: Latest | Replay = Latest()
-    guard: Clip | Unguarded = since(Clip(), Unguarded())  # of the gradient of Q(s, a)
+    target: Target = Copy()
+    memory: Memory = Latest()
+    guard: Guard = since(Clip(), Unguarded())  # of the gradient of Q(s, a)
 
 
 @dataclass(frozen=True)
-class StreamQ(Part):
+class StreamQ(Rule):
     """Stream Q(lambda) with overshooting-bounded gradient descent (Elsayed et al. 2024)."""
 
     lr: float = within(1.0, low=0.0)
     gamma: float = within(0.99, 0.0, 1.0)
     lamda: float = within(0.8, 0.0, 1.0)
     kappa: float = within(2.0, low=0.0)
-    target: Online | Copy | Polyak = Online()
+    target: Target = Online()
 
 
 @dataclass(frozen=True)
-class Qrc(Part):
+class Qrc(Rule):
     """QRC(lambda): gradient TD with regularised corrections and traces (Elelimy et al. 2025)."""
 
     lr: float = within(1e-4, low=0.0)
@@ -70,5 +96,9 @@ class Qrc(Part):
     lamda: float = within(0.8, 0.0, 1.0)
     h_lr_scale: float = within(0.1, low=0.0)  # learning rate of h, as a fraction of lr
     regularizer: float = within(1.0, low=0.0)  # beta: decay of h's parameters
-    target: Online | Copy | Polyak = Online()
-    guard: Clip | Unguarded = since(Clip(), Unguarded())  # of each gradient: of Q(s, a), max Q(s', .) and h(s, a)
+    target: Target = Online()
+    guard: Guard = since(Clip(), Unguarded())  # of each gradient: of Q(s, a), max Q(s', .) and h(s, a)
+
+    def shapes(self, value: Shapes) -> Shapes:
+        """A second network like Q's, whose modules are called `h_...`."""
+        return {f"h_{name}": layers for name, layers in value.items()}

@@ -28,7 +28,7 @@ from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded, Mix, Shar
 from headrace.agents.network import BySuite, Relu
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
-from headrace.part import differences, from_json, has, tweak
+from headrace.part import differences, from_json, has, imported, tweak
 
 SPR = Auxiliary(Spr(), weight=2.0)
 ORTH = replace(SPR, filter=Orth())
@@ -95,10 +95,14 @@ UNGUARDED = "+unguarded"  # after any name: the agent as it was published, witho
 
 
 def agent_named(name: str) -> Agent:
-    """The agent that a variant's, an ablation's or a recipe's name stands for, with or without its guards."""
+    """The agent that a variant's, an ablation's or a recipe's name stands for, with or without its guards; or the one
+    at an import path, such as `my_rules.AGENT`."""
     base = name.removesuffix(UNGUARDED)
     if name in KNOWN:
         return KNOWN[name]
+    module, _, variable = name.rpartition(".")
+    if module and isinstance(found := getattr(imported(module), variable, None), Agent):
+        return found
     if base == name or base not in KNOWN or not guards(KNOWN[base]):
         raise unknown("variant", name, list(KNOWN))
     return _without_guards(KNOWN[base])

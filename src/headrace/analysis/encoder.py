@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.agents import Agent, Conv, LeakyNorm, Limited, Mlp, Relu, Unlimited, fit
+from headrace.agents import Agent, Conv, Limits, Mlp, Network, Relu, fit
 from headrace.errors import HeadraceError
 from headrace.normalize import Moments, limited, standardised
 
@@ -23,15 +23,17 @@ Layer = dict[str, np.ndarray]
 class Encoder:
     """Encoder and frozen observation scale of one checkpoint."""
 
-    network: Conv | Mlp
+    network: Network
     layers: list[Layer]
     scale: Moments
-    observations: Unlimited | Limited
+    observations: Limits
 
     @staticmethod
     def of(agent: Agent, observation_shape: tuple[int, ...], arrays: Mapping[str, np.ndarray]) -> Encoder:
         """The encoder among a checkpoint's arrays; HeadraceError where it is not there or does not fit."""
         network = fit(agent.network, observation_shape)
+        if not isinstance(network, Conv | Mlp):
+            raise HeadraceError(f"latents are found by Conv and Mlp networks only, this agent has {network!r}")
         layers = layers_of("encoder", arrays)
         try:
             scale = Moments(*(arrays[SCALE + name] for name in Moments._fields))
@@ -83,6 +85,6 @@ def activate(x: np.ndarray) -> np.ndarray:
     return np.where(normal >= 0, normal, np.float32(NEGATIVE_SLOPE) * normal)
 
 
-def headed(head: LeakyNorm | Relu, projected: np.ndarray) -> np.ndarray:
+def headed(head: Any, projected: np.ndarray) -> np.ndarray:
     """What the Q network's last layer is given of the projection's result."""
     return np.maximum(projected, 0) if isinstance(head, Relu) else activate(projected)

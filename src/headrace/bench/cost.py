@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headrace.agents import Agent
 from headrace.agents.agent import module_shapes
-from headrace.agents.aux import Auxiliary, Every, NoAuxiliary, Orth, Spr
+from headrace.agents.aux import Auxiliary, AuxiliaryStream, Every, NoAuxiliary, Orth, Spr
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded
-from headrace.agents.network import Conv, Mlp, count, fit, latent_shape
-from headrace.agents.td import Dqn, Online, Polyak, Qrc, Replay, StreamQ
+from headrace.agents.network import Mlp, Network, count, fit
+from headrace.agents.td import Dqn, Online, Polyak, Qrc, Replay, Rule, StreamQ
 from headrace.errors import BadSetting
 
 FLOAT = 4  # bytes
@@ -95,14 +95,14 @@ def cost_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) ->
     """The work of one step in which everything learns that the agent has."""
     network = fit(agent.network, observation_shape)
     encoder = _encoder(network, observation_shape)
-    latent = latent_shape(network, observation_shape)
+    latent = network.latent_shape(observation_shape)
     projection, head = Shape(1, prod(latent), network.hidden), Shape(1, network.hidden, n_actions)
     values = _values(agent.td, [*encoder, projection, head])
     beside = _beside(agent.aux, network, encoder, projection, latent)
     return total(values, beside, Cost(state_floats=_state_floats(agent, observation_shape, n_actions)))
 
 
-def _encoder(network: Conv | Mlp, observation_shape: tuple[int, ...]) -> list[Shape]:
+def _encoder(network: Any, observation_shape: tuple[int, ...]) -> list[Shape]:
     if isinstance(network, Mlp):
         sizes = (observation_shape[0], *network.widths)
         return [Shape(1, i, o) for i, o in itertools.pairwise(sizes)]
@@ -114,7 +114,7 @@ def _encoder(network: Conv | Mlp, observation_shape: tuple[int, ...]) -> list[Sh
     return layers
 
 
-def _values(td: Dqn | StreamQ | Qrc, layers: Sequence[Shape]) -> Cost:
+def _values(td: Rule, layers: Sequence[Shape]) -> Cost:
     """Q(s') to learn from and Q of the next observation to act on; Q(s) is left from acting unless it is recalled."""
     recalled = isinstance(td, Dqn) and isinstance(td.memory, Replay)
     once = total(forward(layers, times=3 if recalled else 2), backward(layers))
@@ -125,8 +125,8 @@ def _values(td: Dqn | StreamQ | Qrc, layers: Sequence[Shape]) -> Cost:
 
 
 def _beside(
-    aux: NoAuxiliary | Auxiliary,
-    network: Conv | Mlp,
+    aux: AuxiliaryStream,
+    network: Network,
     encoder: Sequence[Shape],
     projection: Shape,
     latent: tuple[int, ...],
@@ -134,8 +134,8 @@ def _beside(
     """SPR: K + 1 images encoded, K guesses and K truths projected, K steps of the dynamics, and the way back."""
     if isinstance(aux, NoAuxiliary):
         return Cost()
-    if not isinstance(aux.objective, Spr):
-        raise BadSetting(f"the work of {type(aux.objective).__name__} is not counted: headrace bench knows SPR only")
+    if not isinstance(aux, Auxiliary) or not isinstance(aux.objective, Spr):
+        raise BadSetting(f"the work of {aux!r} is not counted: headrace bench knows SPR only")
     k = aux.objective.horizon
     share = 1 / aux.gate.n if isinstance(aux.gate, Every) else 1.0
     predictor, dynamics = Shape(1, network.hidden, network.hidden), _dynamics(network, latent)
@@ -152,7 +152,7 @@ def _beside(
     )
 
 
-def _dynamics(network: Conv | Mlp, latent: tuple[int, ...]) -> list[Shape]:
+def _dynamics(network: Any, latent: tuple[int, ...]) -> list[Shape]:
     """Two layers; what a one-hot action adds to the first is a choice of bias, not a product."""
     if isinstance(network, Mlp):
         return [Shape(1, latent[0], latent[0])] * 2
@@ -174,7 +174,7 @@ def _state_floats(agent: Agent, observation_shape: tuple[int, ...], n_actions: i
 
 
 def _aux_state(agent: Agent, sizes: dict[str, int]) -> int:
-    if isinstance(agent.aux, NoAuxiliary):
+    if not isinstance(agent.aux, Auxiliary):
         return 0
     shared = sizes["encoder"] + sizes["projection"]
     learnt = sum(size for name, size in sizes.items() if name != "head" and not name.startswith("h_"))

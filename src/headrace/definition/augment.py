@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import AsIs, Clipped, ShiftAndIntensity
+from headrace.agents.aux import DRAWS_PER_VIEW
 
 
 class View(NamedTuple):
@@ -18,12 +19,9 @@ class View(NamedTuple):
     intensity: jax.Array
 
 
-VIEW_DRAWS = 3  # uniform numbers that one view is made of
-
-
 def views(uniform: jax.Array) -> View:
     """Views made of uniform numbers, as many as fit."""
-    u = uniform.reshape(-1, VIEW_DRAWS)
+    u = uniform.reshape(-1, DRAWS_PER_VIEW)
     normal = jnp.sqrt(2.0) * jax.scipy.special.erfinv(2 * u[:, 2] - 1)
     return View(u[:, :2], jnp.clip(normal, -2, 2))
 

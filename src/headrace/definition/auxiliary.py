@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
-from headrace.definition.augment import VIEW_DRAWS, views
+from headrace.definition.augment import views
 from headrace.definition.evaluate import evaluate_aux
 from headrace.definition.filters import filter_gradient, init_filter, rested
 from headrace.definition.guard import guarded
 from headrace.definition.networks import Layout, Modules
-from headrace.definition.objectives import images_viewed, learnt_modules, target_modules
 from headrace.definition.targets import follow, init_target, read_target
-from headrace.definition.transition import Transition
+from headrace.definition.transition import StepContext, Transition
 from headrace.definition.trees import Tree, cosine, norm2, scale, zeros
 from headrace.definition.windows import WindowState, init_window, push
 
@@ -36,17 +35,6 @@ class AuxStep(NamedTuple):
     active: jax.Array  # whether there was anything to learn from
     loss: jax.Array
     guarded: jax.Array  # 1 where the guard shortened the gradient
-
-
-@singledispatch
-def draws_needed(aux: Any) -> int:
-    """How many uniform numbers one auxiliary update takes."""
-    return VIEW_DRAWS * images_viewed(aux.objective)
-
-
-@draws_needed.register
-def _(aux: NoAuxiliary) -> int:
-    return 0
 
 
 @singledispatch
@@ -76,6 +64,7 @@ def _pick(params: Modules, names: tuple[str, ...]) -> Modules:
 
 @singledispatch
 def init_aux(aux: Any, params: Modules, transition: Transition) -> Tree:
+    """The stream's state before the first step; `transition` is an example that gives shapes."""
     raise TypeError(f"no auxiliary {aux!r}")
 
 
@@ -89,44 +78,44 @@ def _(aux: Auxiliary, params: Modules, transition: Transition) -> AuxState:
     objective = aux.objective
     return AuxState(
         window=init_window(objective, transition),
-        history=init_filter(aux.filter, _pick(params, learnt_modules(objective))),
-        target=init_target(objective.target, _pick(params, target_modules(objective))),
+        history=init_filter(aux.filter, _pick(params, objective.modules())),
+        target=init_target(objective.target, _pick(params, objective.target_modules())),
     )
 
 
 @singledispatch
 def update_aux(
-    aux: Any, layout: Layout, params: Modules, state: Any, transition: Transition, draws: Any, step: jax.Array
+    aux: Any, layout: Layout, params: Modules, state: Any, transition: Transition, context: StepContext
 ) -> AuxStep:
     """The auxiliary's update for one transition; all reads are of the parameters before it."""
     raise TypeError(f"no auxiliary {aux!r}")
 
 
 @update_aux.register
-def _(aux: NoAuxiliary, layout: Layout, params: Modules, state: Any, transition: Transition, draws: Any, step: Any):
+def _(aux: NoAuxiliary, layout: Layout, params: Modules, state: Any, transition: Transition, context: StepContext):
     return AuxStep({}, (), (), jnp.bool_(False), jnp.float32(0), jnp.float32(0))
 
 
 @update_aux.register
 def _(
-    aux: Auxiliary, layout: Layout, params: Modules, state: AuxState, transition: Transition, draws: Any, step: Any
+    aux: Auxiliary, layout: Layout, params: Modules, state: AuxState, transition: Transition, context: StepContext
 ) -> AuxStep:
+    """theta -= alpha_aux weight u, where u is the filtered gradient of the loss on the window."""
     objective = aux.objective
     window, kept = push(objective, state.window, transition)
-    active = window.ready & is_open(aux.gate, transition, step)
-    modules = _pick(params, learnt_modules(objective))
+    active = window.ready & is_open(aux.gate, transition, context.step)
+    modules = _pick(params, objective.modules())
     target = read_target(objective.target, state.target, params)
 
     def learn(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
-        loss, raw = evaluate_aux(objective, layout, modules, target, window, views(draws))
+        loss, raw = evaluate_aux(objective, layout, modules, target, window, views(context.draws.aux))
         gradients, acts = guarded(aux.guard, raw)
         filtered, history = filter_gradient(aux.filter, gradients, history)
         return loss, gradients["encoder"], filtered, history, jnp.float32(acts)
 
     def rest(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
         nothing = zeros(modules)
-        zero = jnp.zeros((), nothing["encoder"][0]["w"].dtype)
-        return zero, nothing["encoder"], nothing, rested(aux.filter, history), jnp.float32(0)
+        return jnp.float32(0), nothing["encoder"], nothing, rested(aux.filter, history), jnp.float32(0)
 
     loss, raw, filtered, history, acts = jax.lax.cond(active, learn, rest, state.history)
     descent = -aux.lr * aux.weight
@@ -137,14 +126,13 @@ def _(
 @singledispatch
 def follow_aux(aux: Any, state: Any, params: Modules, step: jax.Array) -> Any:
     """The auxiliary's state once the parameters have moved: its target follows them."""
-    objective = aux.objective
-    present = _pick(params, target_modules(objective))
-    return state._replace(target=follow(objective.target, state.target, present, step))
+    return state
 
 
 @follow_aux.register
-def _(aux: NoAuxiliary, state: Any, params: Modules, step: jax.Array) -> Any:
-    return state
+def _(aux: Auxiliary, state: AuxState, params: Modules, step: jax.Array) -> AuxState:
+    present = _pick(params, aux.objective.target_modules())
+    return state._replace(target=follow(aux.objective.target, state.target, present, step))
 
 
 @singledispatch

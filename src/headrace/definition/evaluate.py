@@ -10,11 +10,10 @@ import jax.numpy as jnp
 
 from headrace.agents import Qrc
 from headrace.definition.augment import View
-from headrace.definition.networks import Layout, Modules, q_values
+from headrace.definition.networks import ByAction, Layout, Modules, by_action, q_values
 from headrace.definition.objectives import aux_loss
 from headrace.definition.targets import read_target
-from headrace.definition.transition import Transition
-from headrace.definition.trees import Tree
+from headrace.definition.transition import StepContext, Transition
 from headrace.definition.windows import Window
 
 VALUE_MODULES = ("encoder", "projection", "head")
@@ -30,8 +29,9 @@ class Value(NamedTuple):
 class Values(NamedTuple):
     """What a rule learns from."""
 
-    q: Value  # Q(s, a)
+    q: Value  # Q(s, a), with its gradient
     v: Value  # max_a Q(s', a) of the target
+    next_q: ByAction  # Q(s', .) of the target
     h: Any = ()  # h(s, a), where the rule has a second network
 
 
@@ -41,26 +41,30 @@ def value_modules(params: Modules, prefix: str = "") -> Modules:
 
 
 @singledispatch
-def evaluate(rule: Any, layout: Layout, params: Modules, target: Tree, t: Transition) -> Values:
-    """Q(s, a) with its gradient, and max Q(s', .) of the target without: what a rule that bootstraps needs.
+def evaluate(rule: Any, layout: Layout, params: Modules, state: Any, t: Transition, context: StepContext) -> Values:
+    """Q(s, a) with its gradient, and Q(s', .) of the target without: what a rule that bootstraps needs.
 
-    `target` is the state of the rule's target network.
+    Args:
+      params: the parameters of now.
+      state: the rule's state, of which the target network is read, where it has one.
     """
     weights = value_modules(params)
-    v = best_next(layout, read_target(rule.target, target, weights), t)
-    return Values(action_value(layout, weights, t), Value(v))
+    next_q = q_values(layout, read_target(rule.target, getattr(state, "target", ()), weights), t.next_obs)
+    return Values(action_value(layout, weights, t), Value(best(next_q)), by_action(layout, next_q))
 
 
 @evaluate.register
-def _(rule: Qrc, layout: Layout, params: Modules, target: Tree, t: Transition) -> Values:
+def _(rule: Qrc, layout: Layout, params: Modules, state: Any, t: Transition, context: StepContext) -> Values:
     """A gradient-TD rule also learns from the gradient of max Q(s', .), and from h(s, a)."""
     weights = value_modules(params)
 
-    def v_of(w: Modules) -> jax.Array:
-        return best_next(layout, read_target(rule.target, target, w), t)
+    def v_of(w: Modules) -> tuple[jax.Array, jax.Array]:
+        next_q = q_values(layout, read_target(rule.target, state.target, w), t.next_obs)
+        return best(next_q), next_q
 
     q, h = action_value(layout, weights, t), action_value(layout, value_modules(params, "h_"), t)
-    return Values(q, Value(*jax.value_and_grad(v_of)(weights)), h)
+    (v, next_q), gradient = jax.value_and_grad(v_of, has_aux=True)(weights)
+    return Values(q, Value(v, gradient), by_action(layout, next_q), h)
 
 
 def evaluate_aux(
@@ -83,15 +87,10 @@ def action_value(layout: Layout, modules: Modules, t: Transition) -> Value:
     return Value(*jax.value_and_grad(q)(modules))
 
 
-def best_next(layout: Layout, modules: Modules, t: Transition) -> jax.Array:
-    """max_a Q(s', a)."""
-    return best(q_values(layout, modules, t.next_obs))
-
-
 def best(q: jax.Array) -> jax.Array:
-    """max Q, with the gradient of the first action that has it.
+    """max_a q(a), with the gradient of the first action that has it.
 
-    The gradient of `max` asks where Q equals its maximum. A compiler may compute Q twice, once for either side, and
+    The gradient of `max` asks where q equals its maximum. A compiler may compute q twice, once for either side, and
     round the two differently: then nothing is equal, and the gradient is silently zero (decision 0023).
     """
     return jnp.sum(jnp.where(jnp.arange(q.size) == jnp.argmax(q), q, 0))

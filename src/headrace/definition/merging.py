@@ -23,7 +23,7 @@ def init_merge(merge: Any, td: Modules, aux: Modules) -> Tree:
 
 @init_merge.register
 def _(merge: AuxOrthogonalToTd, td: Modules, aux: Modules) -> Tree:
-    return _init_direction(merge.against, {name: td[name] for name in shared_modules(td, aux)})
+    return init_direction(merge.against, {name: td[name] for name in shared_modules(td, aux)})
 
 
 @init_merge.register
@@ -57,7 +57,7 @@ def _(merge: SharedFlipped, td: Modules, aux: Modules, direction: Modules, state
 @merge_updates.register
 def _(merge: AuxOrthogonalToTd, td: Modules, aux: Modules, direction: Modules, state: Tree) -> tuple[Modules, Tree]:
     names = shared_modules(td, aux)
-    along, state = _direction(merge.against, {n: td[n] for n in names}, {n: direction[n] for n in names}, state)
+    along, state = direction_of(merge.against, {n: td[n] for n in names}, {n: direction[n] for n in names}, state)
     freed = {n: without(aux[n], along[n]) for n in names}
     updates, _ = merge_updates(merge.combine, td, {**aux, **freed}, direction, ())
     return updates, state
@@ -81,31 +81,31 @@ def _(merge: Bounded, td: Modules, aux: Modules, direction: Modules, state: Tree
 
 
 @singledispatch
-def _init_direction(against: Any, td: Modules) -> Tree:
+def init_direction(against: Any, td: Modules) -> Tree:
     raise TypeError(f"no direction {against!r}")
 
 
-@_init_direction.register
+@init_direction.register
 def _(against: Present, td: Modules) -> Tree:
     return ()
 
 
-@_init_direction.register
+@init_direction.register
 def _(against: Average, td: Modules) -> Tree:
     return zeros(td)
 
 
 @singledispatch
-def _direction(against: Any, td: Modules, direction: Modules, state: Tree) -> tuple[Modules, Tree]:
+def direction_of(against: Any, td: Modules, direction: Modules, state: Tree) -> tuple[Modules, Tree]:
     raise TypeError(f"no direction {against!r}")
 
 
-@_direction.register
+@direction_of.register
 def _(against: Present, td: Modules, direction: Modules, state: Tree) -> tuple[Modules, Tree]:
     return direction, state
 
 
-@_direction.register
+@direction_of.register
 def _(against: Average, td: Modules, direction: Modules, state: Tree) -> tuple[Modules, Tree]:
     average = blend(against.beta, state, td)
     return average, average

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, Conv, LeakyNorm, Mlp, Relu, fit, module_shapes
+from headrace.agents import Agent, Conv, Head, LeakyNorm, Mlp, Network, Relu, fit, module_shapes
 from headrace.definition.trees import register_parts
 from headrace.envs.base import one_frame
 
@@ -29,12 +29,12 @@ class Layout:
     first `actions` stand for actions, a number that may be traced. Room that is not used stays exactly zero.
     """
 
-    network: Conv | Mlp
+    network: Network
     observation_shape: tuple[int, ...]
     n_actions: int
     actions: Any
     frames: int = 1  # that an observation is stacked of
-    head: LeakyNorm | Relu = LeakyNorm()  # between the projection and the layer that gives the values
+    head: Head = LeakyNorm()  # between the projection and the layer that gives the values
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -47,7 +47,7 @@ jax.tree_util.register_dataclass(
 
 
 def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, frames: int = 1) -> Layout:
-    register_parts()  # an agent of a user's own parts comes through here before anything else
+    register_parts()  # also those of somebody else's package
     network = fit(agent.network, observation_shape)
     return Layout(network, observation_shape, n_actions, n_actions, frames, network.head)
 
@@ -182,6 +182,18 @@ def unroll(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) 
     return jnp.stack(imagined)
 
 
+class ByAction(NamedTuple):
+    """A number for each action; where there is no such action it is 0 and not valid."""
+
+    q: jax.Array
+    valid: jax.Array
+
+
+def by_action(layout: Layout, q: jax.Array) -> ByAction:
+    valid = jnp.arange(layout.n_actions) < layout.actions
+    return ByAction(jnp.where(valid, q, 0), valid)
+
+
 def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
     """Q(s, .): the encoder, the projection, the head with what precedes it; -inf where there is no action."""
     z = encode(layout.network, modules["encoder"], obs).reshape(-1)
@@ -190,7 +202,8 @@ def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
 
 def q_of(layout: Layout, head: Layer, projected: jax.Array) -> jax.Array:
     """Q(s, .) of what the projection made of s."""
-    return of_actions(layout, dense(head, headed(layout.head, projected)))
+    q = dense(head, headed(layout.head, projected))
+    return jnp.where(jnp.arange(layout.n_actions) < layout.actions, q, -jnp.inf)
 
 
 @singledispatch
@@ -207,8 +220,3 @@ def _(head: LeakyNorm, projected: jax.Array) -> jax.Array:
 @headed.register
 def _(head: Relu, projected: jax.Array) -> jax.Array:
     return jax.nn.relu(projected)  # with slope 0 at exactly zero, where jnp.maximum has 1/2
-
-
-def of_actions(layout: Layout, q: jax.Array) -> jax.Array:
-    """-inf where there is no action."""
-    return jnp.where(jnp.arange(layout.n_actions) < layout.actions, q, -jnp.inf)

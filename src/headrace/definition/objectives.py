@@ -8,73 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Curl, MeanOverHorizon, Separate, Shared, Spr, SumOverHorizon
+from headrace.agents import Curl, MeanOverHorizon, Spr, SumOverHorizon
 from headrace.definition.augment import View, augment
 from headrace.definition.networks import Layout, Modules, dense, dense_in, encode, product, unroll
 from headrace.definition.windows import Window
-
-
-@singledispatch
-def projection_module(projection: Any) -> str:
-    raise TypeError(f"no projection {projection!r}")
-
-
-@projection_module.register
-def _(projection: Shared) -> str:
-    return "projection"
-
-
-@projection_module.register
-def _(projection: Separate) -> str:
-    return "aux_projection"
-
-
-@singledispatch
-def learnt_modules(objective: Any) -> tuple[str, ...]:
-    """The modules that the objective moves."""
-    raise TypeError(f"no auxiliary objective {objective!r}")
-
-
-@learnt_modules.register
-def _(objective: Spr) -> tuple[str, ...]:
-    return ("encoder", projection_module(objective.projection), "dynamics", "predictor")
-
-
-@learnt_modules.register
-def _(objective: Curl) -> tuple[str, ...]:
-    return ("encoder", "curl_projection", "curl_bilinear")
-
-
-@singledispatch
-def target_modules(objective: Any) -> tuple[str, ...]:
-    """The modules that have a target."""
-    raise TypeError(f"no auxiliary objective {objective!r}")
-
-
-@target_modules.register
-def _(objective: Spr) -> tuple[str, ...]:
-    return ("encoder", projection_module(objective.projection))
-
-
-@target_modules.register
-def _(objective: Curl) -> tuple[str, ...]:
-    return ("encoder", "curl_projection")
-
-
-@singledispatch
-def images_viewed(objective: Any) -> int:
-    """How many random views one evaluation of the objective takes."""
-    raise TypeError(f"no auxiliary objective {objective!r}")
-
-
-@images_viewed.register
-def _(objective: Spr) -> int:
-    return objective.horizon + 1
-
-
-@images_viewed.register
-def _(objective: Curl) -> int:
-    return 2 * objective.batch
 
 
 @singledispatch
@@ -105,14 +42,21 @@ def cosine_similarity(a: jax.Array, b: jax.Array) -> jax.Array:
 def aux_loss(
     objective: Any, layout: Layout, modules: Modules, target: Modules, window: Window, view: View
 ) -> jax.Array:
-    """The loss of the objective on the window, a function of `modules` alone: the target takes no gradient."""
+    """The loss of the objective on the window, a function of `modules` alone: the target takes no gradient.
+
+    Args:
+      modules: those that `objective.modules()` names.
+      target: those that `objective.target_modules()` names, as the target has them.
+      window: the last observations, one more than actions; oldest first.
+      view: as many random views as `objective.views()` says.
+    """
     raise TypeError(f"no auxiliary objective {objective!r}")
 
 
 @aux_loss.register
 def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, window: Window, view: View) -> jax.Array:
     """- sum_k cos(q(P(z_k)), P'(f'(s_k))), where z_k is imagined from z_0 = f(s_0) along the actions taken."""
-    network, name = layout.network, projection_module(objective.projection)
+    network, name = layout.network, objective.projection.module
     images = jax.vmap(augment, (None, 0, 0))(objective.augment, window.observations, view)
     actions = jax.nn.one_hot(window.actions, layout.n_actions)
     imagined = unroll(network, modules["dynamics"], encode(network, modules["encoder"], images[0]), actions)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, EpsilonGreedy
+from headrace.agents import Agent, EpsilonGreedy, Exploration
 from headrace.definition import rules  # noqa: F401 - so that they are known
-from headrace.definition.auxiliary import aux_metrics, draws_needed, follow_aux, init_aux, update_aux
+from headrace.definition.auxiliary import aux_metrics, follow_aux, init_aux, update_aux
 from headrace.definition.evaluate import evaluate, value_modules
 from headrace.definition.filters import filter_gradient, init_filter
 from headrace.definition.merging import init_merge, merge_updates
-from headrace.definition.networks import Layout, Modules, init_params, q_values
-from headrace.definition.objectives import learnt_modules
+from headrace.definition.networks import ByAction, Layout, Modules, by_action, init_params, q_values
 from headrace.definition.td import follow_td, init_td, replay, update_td, without_traces
-from headrace.definition.transition import Transition
+from headrace.definition.transition import Draws, StepContext, Transition
 from headrace.definition.trees import Tree, add
 from headrace.definition.windows import emptied
 
@@ -30,15 +30,6 @@ class AgentState(NamedTuple):
     aux: Tree
     merge: Tree
     step: jax.Array  # transitions learnt from
-
-
-class Draws(NamedTuple):
-    """Everything random in one step, drawn beforehand so that two engines given the same draws must agree."""
-
-    explore: jax.Array  # uniform: explore where it is below epsilon
-    action: jax.Array  # uniform: which action, when exploring
-    replay: jax.Array  # uniform: which stored transition
-    aux: jax.Array  # uniform numbers, as many as the auxiliary needs
 
 
 class Choice(NamedTuple):
@@ -61,42 +52,67 @@ def example(layout: Layout) -> Transition:
 
 
 def init_agent(agent: Agent, layout: Layout, key: jax.Array) -> AgentState:
+    """The agent before its first step: parameters drawn from the key, everything else empty."""
     params = init_params(agent, layout, key)
-    aux_modules = _aux_modules(agent)
-    td_updates = {**value_modules(params), **{n: p for n, p in params.items() if n.startswith("h_")}}
+    aux_modules = {name: params[name] for name in agent.aux.modules()}
+    td_modules = {**value_modules(params), **{n: p for n, p in params.items() if n not in aux_modules}}
+    td = init_td(agent.td, params, example(layout))
+    if not hasattr(td, "_fields"):
+        raise TypeError(f"init_td must return a NamedTuple, for {agent.td!r} it returned {type(td).__name__}")
     return AgentState(
         params=params,
-        td=init_td(agent.td, params, example(layout)),
+        td=td,
         td_history=init_filter(agent.td_filter, value_modules(params)),
         aux=init_aux(agent.aux, params, example(layout)),
-        merge=init_merge(agent.merge, td_updates, {n: params[n] for n in aux_modules}),
+        merge=init_merge(agent.merge, td_modules, aux_modules),
         step=jnp.int32(0),
     )
 
 
-def _aux_modules(agent: Agent) -> tuple[str, ...]:
-    return learnt_modules(agent.aux.objective) if hasattr(agent.aux, "objective") else ()
-
-
 def draw_step(agent: Agent, key: jax.Array) -> Draws:
     """All of a step's random numbers in one call."""
-    u = jax.random.uniform(key, (3 + draws_needed(agent.aux),))
-    return Draws(explore=u[0], action=u[1], replay=u[2], aux=u[3:])
+    n = 3 + agent.aux.draws()
+    u = jax.random.uniform(key, (n + agent.td.draws(),))
+    return Draws(explore=u[0], action=u[1], replay=u[2], aux=u[3:n], rule=u[n:])
 
 
-def epsilon(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
+@singledispatch
+def epsilon(explore: Any, step: Any, total: Any) -> jax.Array:
+    """The probability of a random action at a step of a run of `total` steps."""
+    raise TypeError(f"no exploration {explore!r}")
+
+
+@epsilon.register
+def _(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
     """Falls linearly from start to end over the first `fraction` of `total` steps, and stays there."""
     span = explore.fraction * total
     done = jnp.where(step < span, step / jnp.maximum(span, 1), 1)
     return explore.start + (explore.end - explore.start) * done
 
 
-def act(layout: Layout, params: Modules, obs: jax.Array, eps: jax.Array, draws: Draws) -> Choice:
-    """A random action with probability eps, else the best one. A random draw of the best one counts as greedy."""
-    best = jnp.argmax(q_values(layout, params, obs)).astype(jnp.int32)
-    any_action = jnp.minimum((draws.action * layout.actions).astype(jnp.int32), layout.actions - 1)
-    action = jnp.where(draws.explore < eps, any_action, best)
-    return Choice(action, action == best)
+@singledispatch
+def explored(explore: Any, q: ByAction, eps: jax.Array, draws: Draws) -> jax.Array:
+    """The action to take: any with probability eps, else the best one."""
+    count = jnp.sum(q.valid)
+    any_action = jnp.minimum((draws.action * count).astype(jnp.int32), count - 1)
+    return jnp.where(draws.explore < eps, any_action, greedy_action(q))
+
+
+def greedy_action(q: ByAction) -> jax.Array:
+    """The first action of the highest value."""
+    return jnp.argmax(jnp.where(q.valid, q.q, -jnp.inf)).astype(jnp.int32)
+
+
+def act(explore: Exploration, layout: Layout, params: Modules, obs: jax.Array, eps: Any, draws: Draws) -> Choice:
+    """An action for the observation, and whether it is the best one: a random draw of that counts as greedy.
+
+    Args:
+      eps: the probability of a random action.
+      draws: the step's random numbers.
+    """
+    q = by_action(layout, q_values(layout, params, obs))
+    action = explored(explore, q, eps, draws)
+    return Choice(action, action == greedy_action(q))
 
 
 def broken_off(state: AgentState) -> AgentState:
@@ -106,25 +122,28 @@ def broken_off(state: AgentState) -> AgentState:
 
 
 def learn(
-    agent: Agent, layout: Layout, state: AgentState, transition: Transition, draws: Draws
+    agent: Agent, layout: Layout, state: AgentState, transition: Transition, eps: Any, draws: Draws
 ) -> tuple[AgentState, Learnt]:
-    """Both streams read the parameters of now; one combined update is added to them."""
+    """Both streams read the parameters of now; one combined update is added to them.
+
+    Args:
+      transition: what the last action led to.
+      eps: the probability of a random action at this step.
+      draws: the step's random numbers.
+
+    Returns:
+      The agent after the step, and what the step says of itself.
+    """
+    context = StepContext(state.step, eps, draws)
     recalled, td_state = replay(agent.td, state.td, transition, draws.replay)
-    values = evaluate(agent.td, layout, state.params, td_state.target, recalled)
-    td = update_td(agent.td, values, state.params, td_state, recalled)
+    values = evaluate(agent.td, layout, state.params, td_state, recalled, context)
+    td = update_td(agent.td, values, state.params, td_state, recalled, context)
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}
-    aux = update_aux(agent.aux, layout, state.params, state.aux, transition, draws.aux, state.step)
+    aux = update_aux(agent.aux, layout, state.params, state.aux, transition, context)
     updates, merge = merge_updates(agent.merge, td_updates, aux.updates, td.direction, state.merge)
 
-    params = add(state.params, updates)
-    step = state.step + 1
-    after = AgentState(
-        params=params,
-        td=follow_td(agent.td, td.state, params, step),
-        td_history=td_history,
-        aux=follow_aux(agent.aux, aux.state, params, step),
-        merge=merge,
-        step=step,
-    )
+    params, step = add(state.params, updates), state.step + 1
+    td_state, aux_state = follow_td(agent.td, td.state, params, step), follow_aux(agent.aux, aux.state, params, step)
+    after = AgentState(params, td_state, td_history, aux_state, merge, step)
     return after, Learnt(td.metrics, aux.active, aux_metrics(agent.aux, aux, td_updates))

@@ -1,6 +1,8 @@
 """What the value-learning rules share. An update is what is added to the parameters.
 
-A rule turns the values of a transition (`evaluate`) into updates; it calls no network. Each has a file in `rules/`.
+A rule turns the values of a transition (`evaluate`) into updates; it calls no network. Each has a file in `rules/`. Its
+state is a NamedTuple; fields whose names end in `trace` are emptied where an episode is broken off, and a field
+`target` holds the target network, where the rule has one.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Dqn, Qrc, StreamQ
+from headrace.agents import Rule
 from headrace.definition.evaluate import Value, Values, value_modules
 from headrace.definition.networks import Modules
 from headrace.definition.targets import follow
-from headrace.definition.transition import Transition
+from headrace.definition.transition import StepContext, Transition
 from headrace.definition.trees import Tree, dot, norm2, zeros
 
 
@@ -41,18 +43,35 @@ def replay(rule: Any, state: Any, t: Transition, draw: jax.Array) -> tuple[Trans
 
 
 @singledispatch
-def update_td(rule: Any, values: Values, params: Modules, state: Any, t: Transition) -> TdStep:
-    """The rule's update for one transition, from its values under `params`."""
+def update_td(rule: Any, values: Values, params: Modules, state: Any, t: Transition, context: StepContext) -> TdStep:
+    """The rule's update for one transition.
+
+    Args:
+      values: Q and whatever else the rule learns from, with gradients, under `params`.
+      params: the parameters of now.
+      state: what the rule remembers: traces, its target network.
+      t: the transition learnt from.
+      context: step, epsilon and random numbers.
+    """
     raise TypeError(f"no value-learning rule for {rule!r}")
 
 
-def follow_td(rule: Dqn | StreamQ | Qrc, state: Any, params: Modules, step: jax.Array) -> Any:
-    """The rule's state once the parameters have moved: its target network follows them."""
+def follow_td(rule: Rule, state: Any, params: Modules, step: jax.Array) -> Any:
+    """The rule's state once the parameters have moved: its target network, where it has one, follows them."""
+    if not hasattr(state, "target"):
+        return state
     return state._replace(target=follow(rule.target, state.target, value_modules(params), step))
 
 
 def td_error(q_tm1: Any, r_t: Any, discount_t: Any, v_t: Any) -> Any:
-    """delta = r + gamma v(s') - q(s, a)."""
+    """The temporal-difference error: delta = r + gamma v(s') - q(s, a).
+
+    Args:
+      q_tm1: Q(s, a) of the action taken.
+      r_t: the reward that followed.
+      discount_t: gamma, or 0 where the episode terminated.
+      v_t: the value of the state reached: max_a Q(s', a), or an expectation over a.
+    """
     return r_t + discount_t * v_t - q_tm1
 
 
@@ -66,7 +85,7 @@ def cuts_trace(transition: Transition) -> jax.Array:
     return transition.terminated | transition.truncated | ~transition.greedy
 
 
-def decayed(rule: StreamQ | Qrc, trace: Tree, new: Tree) -> Tree:
+def decayed(rule: Any, trace: Tree, new: Tree) -> Tree:
     """gamma lambda z + new."""
     keep = rule.gamma * rule.lamda
     return jax.tree.map(lambda z, x: keep * z + x, trace, new)
@@ -77,7 +96,7 @@ def without_traces(state: Any) -> Any:
     return state._replace(**{name: zeros(getattr(state, name)) for name in state._fields if name.endswith("trace")})
 
 
-def overshoot(rule: Dqn | StreamQ | Qrc, lamda: Any, gradient: Modules) -> jax.Array:
+def overshoot(rule: Any, lamda: Any, gradient: Modules) -> jax.Array:
     """alpha ||grad Q||^2 / (1 - gamma lambda): a plain TD step overshoots where this exceeds 2."""
     return rule.lr * dot(gradient, gradient) / (1 - rule.gamma * lamda)
 

@@ -16,3 +16,21 @@ class Transition(NamedTuple):
     truncated: Any  # the bootstrap does not stop, the traces do
     last: Any  # the episode is over: windows are emptied
     greedy: Any  # the action was argmax Q(s), by choice or by chance
+
+
+class Draws(NamedTuple):
+    """Everything random in one step, drawn beforehand so that two engines given the same draws must agree."""
+
+    explore: Any  # uniform: explore where it is below epsilon
+    action: Any  # uniform: which action, when exploring
+    replay: Any  # uniform: which stored transition
+    aux: Any  # uniform numbers, as many as the auxiliary needs
+    rule: Any  # uniform numbers, as many as the rule needs
+
+
+class StepContext(NamedTuple):
+    """What a rule or an auxiliary may know of a step beside its transition."""
+
+    step: Any  # transitions learnt from before this one
+    epsilon: Any  # probability of a random action at this step
+    draws: Draws

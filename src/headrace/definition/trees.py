@@ -8,21 +8,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from headrace.part import KINDS, Part
+from headrace.part import KINDS, Part, is_tuple, types_of
 
 Tree = Any
 
 TINY = 1e-30  # makes 0 / 0 a zero, and is invisible beside the squared norm of any update
 
 
-def _is_traced(f: dataclasses.Field[Any]) -> bool:
-    return not f.metadata.get("shape") and not str(f.type).startswith("tuple")
-
-
-def _register(kind: type[Part]) -> None:
+def _register(kind: Any) -> None:
     """Numbers and inner parts become children of the tree; what decides shapes stays part of its structure."""
-    traced = [f.name for f in dataclasses.fields(kind) if _is_traced(f)]
-    fixed = [f.name for f in dataclasses.fields(kind) if not _is_traced(f)]
+    fields, declared = dataclasses.fields(kind), types_of(kind)
+    fixed = [f.name for f in fields if f.metadata.get("shape") or is_tuple(declared[f.name])]
+    traced = [f.name for f in fields if f.name not in fixed]
 
     def flatten(part: Part) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return tuple(getattr(part, n) for n in traced), tuple(getattr(part, n) for n in fixed)
@@ -41,7 +38,7 @@ _registered: set[type[Part]] = set()
 
 def register_parts() -> None:
     """Makes every kind of part a tree, also one that was defined after this module was loaded."""
-    for kind in KINDS.values():
+    for kind in list(KINDS.values()):
         if kind not in _registered:
             _registered.add(kind)
             _register(kind)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Curl, Episode, ReleasedRing, Spr
+from headrace.agents import Curl, Episode, ReleasedRing
 from headrace.definition.transition import Transition
 
 
@@ -37,11 +37,7 @@ def emptied(state: WindowState) -> WindowState:
 
 @singledispatch
 def init_window(objective: Any, transition: Transition) -> WindowState:
-    raise TypeError(f"no window for {objective!r}")
-
-
-@init_window.register
-def _(objective: Spr, transition: Transition) -> WindowState:
+    """An empty window; `transition` is an example that gives shapes."""
     return _empty(_slots(objective.window, objective.horizon), transition)
 
 
@@ -53,11 +49,6 @@ def _(objective: Curl, transition: Transition) -> WindowState:
 @singledispatch
 def push(objective: Any, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
     """Takes the transition in; gives what there is to see now, and the window for the next step."""
-    raise TypeError(f"no window for {objective!r}")
-
-
-@push.register
-def _(objective: Spr, state: WindowState, transition: Transition) -> tuple[Window, WindowState]:
     return _pushed(objective.window, state, transition)
 
 

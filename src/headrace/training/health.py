@@ -170,7 +170,8 @@ def _slower(agent: Agent) -> str:
     """Smaller steps, as the rule has them."""
     if isinstance(agent.td, StreamQ):
         return f"a larger bound, as --set td.kappa={2 * agent.td.kappa:g}"
-    return f"a smaller learning rate, as --set td.lr={agent.td.lr / 3:.1g}"
+    lr = getattr(agent.td, "lr", math.nan)
+    return f"a smaller learning rate, as --set td.lr={lr / 3:.1g}"
 
 
 def _spr_weaker(agent: Agent) -> str:

@@ -14,7 +14,7 @@ from headrace.definition.guard import guarded
 from headrace.definition.networks import Modules
 from headrace.definition.targets import init_target
 from headrace.definition.td import TdStep, discount, init_td, overshoot, replay, td_error, td_metrics, update_td
-from headrace.definition.transition import Transition
+from headrace.definition.transition import StepContext, Transition
 from headrace.definition.trees import Tree, scale
 
 
@@ -35,7 +35,7 @@ def _(rule: Dqn, state: DqnState, t: Transition, draw: jax.Array) -> tuple[Trans
 
 
 @update_td.register
-def _(rule: Dqn, values: Values, params: Modules, state: DqnState, t: Transition) -> TdStep:
+def _(rule: Dqn, values: Values, params: Modules, state: DqnState, t: Transition, context: StepContext) -> TdStep:
     """theta += alpha delta grad Q(s, a), with max Q(s') read from the target."""
     gradient, acts = guarded(rule.guard, values.q.gradient)
     delta = td_error(values.q.value, t.reward, discount(rule.gamma, t), values.v.value)

@@ -24,7 +24,7 @@ from headrace.definition.td import (
     td_metrics,
     update_td,
 )
-from headrace.definition.transition import Transition
+from headrace.definition.transition import StepContext, Transition
 from headrace.definition.trees import Tree, choose, norm2, zeros
 
 
@@ -42,13 +42,14 @@ def _(rule: Qrc, params: Modules, transition: Transition) -> QrcState:
 
 
 @update_td.register
-def _(rule: Qrc, values: Values, params: Modules, state: QrcState, t: Transition) -> TdStep:
+def _(rule: Qrc, values: Values, params: Modules, state: QrcState, t: Transition, context: StepContext) -> TdStep:
     """w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi).
 
     z_h, z_psi, z_w <- gamma lambda z + h, g_h, g_q;  g_delta = gamma grad max Q(s', .) - g_q.
     """
-    guarded_values, acts = _guarded(rule, values)
-    (q, q_gradient), (v, v_gradient), (h, h_gradient) = guarded_values
+    gradients, acts = zip(*(guarded(rule.guard, x.gradient) for x in (values.q, values.v, values.h)), strict=True)
+    q_gradient, v_gradient, h_gradient = gradients
+    q, v, h = values.q.value, values.v.value, values.h.value
     gamma = discount(rule.gamma, t)
     delta = td_error(q, t.reward, gamma, v)
     delta_gradient = jax.tree.map(lambda gv, gq: gamma * gv - gq, v_gradient, q_gradient)
@@ -67,7 +68,7 @@ def _(rule: Qrc, values: Values, params: Modules, state: QrcState, t: Transition
     metrics = {
         **td_metrics(delta, values.q, updates),
         "overshoot": overshoot(rule, rule.lamda, q_gradient),
-        "guarded": jnp.float32(acts),
+        "guarded": jnp.float32(functools.reduce(jnp.logical_or, acts)),
         "h": h,
         "h_update_norm": norm2(h_updates),
     }
@@ -75,10 +76,3 @@ def _(rule: Qrc, values: Values, params: Modules, state: QrcState, t: Transition
     kept = choose(cuts_trace(t), zeros(traces), traces)._replace(target=state.target)
     both = {**updates, **{f"h_{name}": update for name, update in h_updates.items()}}
     return TdStep(both, kept, updates, metrics)
-
-
-def _guarded(rule: Qrc, values: Values) -> tuple[Values, jax.Array]:
-    """The values with gradients that are not too long, and whether any of them was."""
-    gradients, acts = zip(*(guarded(rule.guard, x.gradient) for x in values), strict=True)
-    kept = (x._replace(gradient=gradient) for x, gradient in zip(values, gradients, strict=True))
-    return Values(*kept), functools.reduce(jnp.logical_or, acts)

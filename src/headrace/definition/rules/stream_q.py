@@ -20,7 +20,7 @@ from headrace.definition.td import (
     td_metrics,
     update_td,
 )
-from headrace.definition.transition import Transition
+from headrace.definition.transition import StepContext, Transition
 from headrace.definition.trees import Tree, choose, norm1, scale, zeros
 
 
@@ -36,7 +36,7 @@ def _(rule: StreamQ, params: Modules, transition: Transition) -> TraceState:
 
 
 @update_td.register
-def _(rule: StreamQ, values: Values, params: Modules, state: TraceState, t: Transition) -> TdStep:
+def _(rule: StreamQ, values: Values, params: Modules, state: TraceState, t: Transition, context: StepContext) -> TdStep:
     """theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step."""
     delta = td_error(values.q.value, t.reward, discount(rule.gamma, t), values.v.value)
     trace = decayed(rule, state.trace, values.q.gradient)

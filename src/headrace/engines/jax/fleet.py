@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from headrace.agents import Agent
+from headrace.agents import Agent, module_shapes
 from headrace.definition.networks import Layout, layout_of
 from headrace.definition.trees import Tree
 from headrace.engines.base import Episode
@@ -38,6 +38,7 @@ from headrace.engines.jax.stream import (
 )
 from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
+from headrace.part import is_foreign
 
 Saved = tuple[dict[str, np.ndarray], dict[str, Any]]  # a stream's arrays, and what its environment saved beside them
 Carry = tuple[tuple[Tree, ...], StreamState, Log]
@@ -103,12 +104,13 @@ class Fleet:
     """Streams that advance together. Streams of one game must stand next to each other."""
 
     def __init__(self, agents: Sequence[Agent], envs: Sequence[CompiledEnv], seeds: Sequence[int], steps: int) -> None:
-        if len({jax.tree.structure(agent) for agent in agents}) != 1:
-            raise BadSetting("the agents of a fleet must be made of the same parts; only their numbers may differ")
         self.size = len(agents)
         each = [make_setting(agent, seed, steps) for agent, seed in zip(agents, seeds, strict=True)]
+        if len({jax.tree.structure(agent) for agent in agents}) != 1:
+            raise BadSetting("the agents of a fleet must be made of the same parts; only their numbers may differ")
         self.settings = jax.tree.map(lambda *xs: jnp.stack([jnp.asarray(x) for x in xs]), *each)
         self.groups = _groups(agents[0], envs, self.settings)
+        _require_room(agents[0], self.groups)
         self.layout = _roomiest(agents[0], self.groups)
         self._some = jax.jit(self._advance_all, donate_argnums=(1, 2))
         block = functools.partial(self._advance_all, n=BUFFER)
@@ -241,6 +243,21 @@ def _groups(agent: Agent, envs: Sequence[CompiledEnv], settings: Setting) -> lis
         layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions, env.spec.frames)
         groups.append(Group(env, layout, jax.tree.map(lambda x, rows=rows: x[rows], settings), rows))
     return groups
+
+
+def _require_room(agent: Agent, groups: Sequence[Group]) -> None:
+    """An error where a larger game would change the modules of a part of another package: room is zeros behind every
+    axis, and whether such a module computes the same with them is not known."""
+    network, beside = groups[0].layout.network, getattr(agent.aux, "objective", agent.aux)
+    foreign = [part for part in (network, beside) if is_foreign(type(part))]
+    names = set(agent.aux.modules()) | ({"encoder"} if network in foreign else set())
+    layouts = [group.layout for group in groups]
+    shapes = [module_shapes(agent, layout.observation_shape, layout.n_actions) for layout in layouts]
+    if foreign and any(each[name] != shapes[0][name] for each in shapes for name in names):
+        raise BadSetting(
+            f"games of different shapes cannot share a fleet with {', '.join(map(repr, foreign))}, whose arrays depend "
+            "on the shape: sweep each game by itself"
+        )
 
 
 def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:

@@ -55,7 +55,7 @@ def _frozen_action(
     setting: Setting, layout: Layout, params: Modules, scale: Moments, obs: Any, eps: Any, count: Any
 ) -> jax.Array:
     draws = draw_step(setting.agent, step_keys(setting, count).agent)
-    return act(layout, params, _seen(setting.agent, scale, obs), eps, draws).action
+    return act(setting.agent.explore, layout, params, _seen(setting.agent, scale, obs), eps, draws).action
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -17,7 +17,6 @@ from headrace.definition.networks import Layout
 from headrace.definition.step import (
     AgentState,
     Choice,
-    Draws,
     Learnt,
     act,
     broken_off,
@@ -27,8 +26,8 @@ from headrace.definition.step import (
     init_agent,
     learn,
 )
-from headrace.definition.transition import Transition
-from headrace.definition.trees import choose
+from headrace.definition.transition import Draws, Transition
+from headrace.definition.trees import choose, register_parts
 from headrace.engines.jax.sight import none_seen, seen_with, sight
 from headrace.envs.base import TimeStep
 from headrace.normalize import (
@@ -84,6 +83,7 @@ class Setting(NamedTuple):
 
 
 def make_setting(agent: Agent, seed: int, total_steps: int) -> Setting:
+    register_parts()  # of somebody else's package
     return Setting(agent, jax.random.key(seed, impl="threefry2x32"), jnp.float32(total_steps))
 
 
@@ -120,7 +120,7 @@ def _draws(setting: Setting, agent: AgentState) -> Draws:
 def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array) -> Choice:
     draws = _draws(setting, agent)
     eps = epsilon(setting.agent.explore, agent.step, setting.total_steps)
-    return act(layout, agent.params, obs, eps, draws)
+    return act(setting.agent.explore, layout, agent.params, obs, eps, draws)
 
 
 def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
@@ -182,7 +182,7 @@ def learnt_from(
         greedy=state.choice.greedy,
     )
     eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
-    agent, learnt = learn(setting.agent, layout, state.agent, transition, _draws(setting, state.agent))
+    agent, learnt = learn(setting.agent, layout, state.agent, transition, eps, _draws(setting, state.agent))
     learnt = learnt._replace(always={**learnt.always, "epsilon": eps, "reward": timestep.reward})
     finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
     after = StreamState(
@@ -209,7 +209,7 @@ def empty_tally(setting: Setting, layout: Layout) -> Tally:
 def _example_learnt(setting: Setting, layout: Layout) -> Learnt:
     key = jax.random.key(0, impl="threefry2x32")
     state = init_agent(setting.agent, layout, key)
-    return learn(setting.agent, layout, state, example(layout), draw_step(setting.agent, key))[1]
+    return learn(setting.agent, layout, state, example(layout), jnp.float32(0), draw_step(setting.agent, key))[1]
 
 
 # In the order in which one becomes infinite through another; `overshoot` only describes a step and may be infinite.

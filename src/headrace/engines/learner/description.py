@@ -8,7 +8,7 @@ from ctypes import Structure, c_float, c_int32
 from typing import Any
 
 from headrace import agents
-from headrace.agents import Agent, Conv, Mlp, fit
+from headrace.agents import Agent, Conv, fit
 from headrace.envs.base import EnvSpec
 from headrace.part import Part
 
@@ -80,7 +80,8 @@ def describe(agent: Agent, spec: EnvSpec, steps: int) -> Config:
     config = Config(actions=spec.n_actions, frames=spec.frames, steps=steps)
     *sizes, config.channels = spec.frame_shape
     config.height, config.width = sizes or (1, 1)
-    explore, limit = agent.explore, getattr(agent.observations, "limit", 0.0)
+    explore: Any = agent.explore
+    limit = getattr(agent.observations, "limit", 0.0)
     config.explore_start, config.explore_end = explore.start, explore.end
     config.explore_fraction, config.limit = explore.fraction, limit
     _describe_network(config, fit(agent.network, spec.observation_shape))
@@ -92,7 +93,7 @@ def describe(agent: Agent, spec: EnvSpec, steps: int) -> Config:
     return config
 
 
-def _describe_network(config: Config, network: Conv | Mlp) -> None:
+def _describe_network(config: Config, network: Any) -> None:
     if isinstance(network, Conv):
         windows = zip(network.kernels, network.strides, network.channels, strict=True)
         layers = [Layer(*kernel, *stride, channels) for kernel, stride, channels in windows]

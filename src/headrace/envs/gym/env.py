@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -18,6 +16,7 @@ from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 from headrace.envs.gym import IMPORTS, GymRules, require_module_name
 from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
 from headrace.errors import BadSetting, EnvironmentFault, HeadraceError, raised, unknown
+from headrace.part import imported
 
 RESET = ("observation", "info")  # what Gymnasium says that these return
 STEP = ("observation", "reward", "terminated", "truncated", "info")
@@ -149,13 +148,7 @@ def _import_users_modules() -> None:
 
 def _import(module: str) -> None:
     require_module_name(module)
-    here = os.getcwd()
-    if here not in sys.path:  # a module beside the user, as `python -m` would find it
-        sys.path.insert(0, here)
-    try:
-        import_module(module)
-    except (Exception, SystemExit) as error:
-        raise HeadraceError(f"cannot import {module}: {type(error).__name__}: {error}") from error
+    imported(module)
 
 
 def _imported(name: str) -> str:

@@ -17,7 +17,6 @@ from typing import Any
 import jax
 
 from headrace.agents import Conv
-from headrace.agents.network import latent_shape
 from headrace.definition.networks import Layer, dense_in, encode, unroll
 from headrace.engines.jax.kernels.dense import ONE, rows_times, vector_times
 from headrace.engines.jax.kernels.dynamics import unrolled
@@ -54,7 +53,7 @@ def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...]) -> Any
     """The network as kernels, where it is one 3x3 layer whose latent one program can hold; else as it is."""
     if not isinstance(network, Conv) or (network.kernels, network.strides) != (((3, 3),), ((1, 1),)):
         return network
-    rows, columns, channels = latent_shape(network, observation_shape)
+    rows, columns, channels = network.latent_shape(observation_shape)
     sides = rows * columns, channels
     powers = all(n >= 16 and n == power(n) for n in sides)  # what a product's sides may be
     small = rows * columns <= 64 and channels <= 16 and observation_shape[2] <= 16 and min(rows, columns) >= 4
