@@ -82,6 +82,11 @@ def test_agents_and_records_import_no_jax(layer):
         assert {i.split(".")[0] for i in imports(name)} & frameworks == set(), name
 
 
+def test_the_definition_can_be_read_in_an_hour():
+    lines = [len(path.read_text().splitlines()) for n, path in FILES.items() if inside(n, "definition")]
+    assert sum(lines) <= 1600
+
+
 def test_the_learner_needs_no_jax():
     mine = [n for n in FILES if inside(n, "engines.learner") or inside(n, "learner")]
     assert mine

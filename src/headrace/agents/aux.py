@@ -12,6 +12,7 @@ from headrace.agents.td import Online, Polyak, Target
 from headrace.errors import BadSetting
 from headrace.part import Part, added, shape, since, within
 
+Q_NETWORK = ("encoder", "projection", "head")
 DRAWS_PER_VIEW = 3  # uniform numbers that one random view of an image is made of
 
 
@@ -85,6 +86,10 @@ class Separate(ProjectionLayer):
 class LookBack(Part, slot=True):
     """Which transitions an objective looks back on."""
 
+    def slots(self, horizon: int) -> int:
+        """How many transitions are held for that horizon."""
+        return horizon
+
 
 @dataclass(frozen=True)
 class Episode(LookBack):
@@ -95,6 +100,9 @@ class Episode(LookBack):
 class ReleasedRing(LookBack):
     """The ring of the paper's released code: ready once in horizon + 1 steps, its last image older than all others,
     never emptied. Kept to show what the difference is worth."""
+
+    def slots(self, horizon: int) -> int:
+        return horizon + 1
 
 
 class Objective(Part, slot=True):
@@ -228,15 +236,26 @@ class RawCurrent(History):
 class Grouping(Part, slot=True):
     """Which modules are one vector."""
 
+    def vectors(self, names: list[str]) -> list[list[str]]:
+        """The names of the modules that are one vector, for each vector."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Apart(Grouping):
     """Each module is a vector of its own."""
 
+    def vectors(self, names: list[str]) -> list[list[str]]:
+        return [[name] for name in names]
+
 
 @dataclass(frozen=True)
 class Together(Grouping):
     """The Q network's modules (encoder, projection, head) are one vector; every other is one of its own."""
+
+    def vectors(self, names: list[str]) -> list[list[str]]:
+        q_network = [name for name in names if name in Q_NETWORK]
+        return [q_network, *([name] for name in names if name not in q_network)]
 
 
 class Rest(Part, slot=True):

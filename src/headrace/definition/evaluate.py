@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Qrc
+from headrace.agents.aux import Q_NETWORK
 from headrace.definition.augment import View
 from headrace.definition.networks import ByAction, Layout, Modules, by_action, q_values
 from headrace.definition.objectives import aux_loss
 from headrace.definition.targets import read_target
 from headrace.definition.transition import StepContext, Transition
 from headrace.definition.windows import Window
-
-VALUE_MODULES = ("encoder", "projection", "head")
 
 
 class Value(NamedTuple):
@@ -37,7 +36,7 @@ class Values(NamedTuple):
 
 def value_modules(params: Modules, prefix: str = "") -> Modules:
     """The modules of Q, by their names; with the prefix "h_" those of h."""
-    return {name: params[prefix + name] for name in VALUE_MODULES}
+    return {name: params[prefix + name] for name in Q_NETWORK}
 
 
 @singledispatch
@@ -47,6 +46,7 @@ def evaluate(rule: Any, layout: Layout, params: Modules, state: Any, t: Transiti
     Args:
       params: the parameters of now.
       state: the rule's state, of which the target network is read, where it has one.
+      t: the transition to learn from.
     """
     weights = value_modules(params)
     next_q = q_values(layout, read_target(rule.target, getattr(state, "target", ()), weights), t.next_obs)

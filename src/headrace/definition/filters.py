@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
-from headrace.agents import Apart, Fading, Kept, Orth, Projected, Raw, RawCurrent, Together, Unfiltered
+from headrace.agents import Fading, Kept, Orth, Projected, Raw, RawCurrent, Unfiltered
 from headrace.definition.networks import Modules
 from headrace.definition.trees import Tree, blend, scale, without, zeros
 
@@ -27,7 +27,15 @@ def _(filter_: Orth, gradients: Modules) -> Modules:
 
 @singledispatch
 def filter_gradient(filter_: Any, gradients: Modules, state: Tree) -> tuple[Modules, Tree]:
-    """The gradients to use, and what to remember of them."""
+    """What is used of a gradient in view of its past.
+
+    Args:
+      gradients: of each module, as they came.
+      state: what is remembered of earlier ones.
+
+    Returns:
+      The gradients to use, and what to remember.
+    """
     raise TypeError(f"no gradient filter {filter_!r}")
 
 
@@ -41,31 +49,12 @@ def _(filter_: Orth, gradients: Modules, state: Modules) -> tuple[Modules, Tree]
     """u = g - (g.c / ||c||^2) c in each module, or in several together, seen as one vector."""
     filtered: Modules = {}
     history: Modules = {}
-    for names in _vectors(filter_.modules, list(gradients)):
+    for names in filter_.modules.vectors(list(gradients)):
         gradient, past = ({name: modules[name] for name in names} for modules in (gradients, state))
         left, present = _orthogonal(filter_.history, filter_, gradient, past)
         filtered |= left
         history |= present
     return filtered, history
-
-
-Q_NETWORK = ("encoder", "projection", "head")
-
-
-@singledispatch
-def _vectors(modules: Any, names: list[str]) -> list[list[str]]:
-    """The modules that are one vector, for each vector."""
-    raise TypeError(f"no modules {modules!r}")
-
-
-@_vectors.register
-def _(modules: Apart, names: list[str]) -> list[list[str]]:
-    return [[name] for name in names]
-
-
-@_vectors.register
-def _(modules: Together, names: list[str]) -> list[list[str]]:
-    return [[name for name in names if name in Q_NETWORK], *([name] for name in names if name not in Q_NETWORK)]
 
 
 @singledispatch

@@ -33,7 +33,17 @@ def _(merge: Bounded, td: Modules, aux: Modules) -> Tree:
 
 @singledispatch
 def merge_updates(merge: Any, td: Modules, aux: Modules, direction: Modules, state: Tree) -> tuple[Modules, Tree]:
-    """The update of all modules, from that of each stream and the direction in which the RL update points."""
+    """One update of both streams'.
+
+    Args:
+      td: the RL stream's update, by module.
+      aux: the auxiliary stream's.
+      direction: in which the RL update points, whatever the TD error.
+      state: what the merge remembers.
+
+    Returns:
+      The update of all modules, and what to remember.
+    """
     raise TypeError(f"no way to merge {merge!r}")
 
 

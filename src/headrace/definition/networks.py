@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Agent, Conv, Head, LeakyNorm, Mlp, Network, Relu, fit, module_shapes
-from headrace.definition.trees import register_parts
 from headrace.envs.base import one_frame
 
 Layer = dict[str, jax.Array]
@@ -47,7 +46,6 @@ jax.tree_util.register_dataclass(
 
 
 def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, frames: int = 1) -> Layout:
-    register_parts()  # also those of somebody else's package
     network = fit(agent.network, observation_shape)
     return Layout(network, observation_shape, n_actions, n_actions, frames, network.head)
 

@@ -52,6 +52,9 @@ def update_td(rule: Any, values: Values, params: Modules, state: Any, t: Transit
       state: what the rule remembers: traces, its target network.
       t: the transition learnt from.
       context: step, epsilon and random numbers.
+
+    Returns:
+      The update of the modules that it moves, the state after the step, and what there is to report.
     """
     raise TypeError(f"no value-learning rule for {rule!r}")
 

@@ -38,7 +38,7 @@ def emptied(state: WindowState) -> WindowState:
 @singledispatch
 def init_window(objective: Any, transition: Transition) -> WindowState:
     """An empty window; `transition` is an example that gives shapes."""
-    return _empty(_slots(objective.window, objective.horizon), transition)
+    return _empty(objective.window.slots(objective.horizon), transition)
 
 
 @init_window.register
@@ -64,21 +64,6 @@ def _appended(state: WindowState, transition: Transition) -> WindowState:
     observations = jnp.concatenate([state.observations[1:], transition.obs[None]])
     actions = jnp.concatenate([state.actions[1:], transition.action[None]])
     return WindowState(observations, actions, jnp.minimum(state.held + 1, size))
-
-
-@singledispatch
-def _slots(window: Any, horizon: int) -> int:
-    raise TypeError(f"no window {window!r}")
-
-
-@_slots.register
-def _(window: Episode, horizon: int) -> int:
-    return horizon
-
-
-@_slots.register
-def _(window: ReleasedRing, horizon: int) -> int:
-    return horizon + 1
 
 
 @singledispatch

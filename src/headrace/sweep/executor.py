@@ -127,7 +127,7 @@ def program_of(run: Run) -> tuple[object, ...]:
     require_engine(run.engine)
     import jax
 
-    from headrace.definition.trees import register_parts
+    from headrace.engines.jax.parts import register_parts
 
     register_parts()
     return jax.tree.structure(run.agent), run.env, run.engine, run.form

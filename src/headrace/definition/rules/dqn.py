@@ -36,7 +36,7 @@ def _(rule: Dqn, state: DqnState, t: Transition, draw: jax.Array) -> tuple[Trans
 
 @update_td.register
 def _(rule: Dqn, values: Values, params: Modules, state: DqnState, t: Transition, context: StepContext) -> TdStep:
-    """theta += alpha delta grad Q(s, a), with max Q(s') read from the target."""
+    """theta += alpha delta g_q, where delta = r + gamma max Q'(s', .) - Q(s, a) and Q' is the target."""
     gradient, acts = guarded(rule.guard, values.q.gradient)
     delta = td_error(values.q.value, t.reward, discount(rule.gamma, t), values.v.value)
     updates = scale(rule.lr * delta, gradient)

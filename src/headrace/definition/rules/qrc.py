@@ -45,7 +45,8 @@ def _(rule: Qrc, params: Modules, transition: Transition) -> QrcState:
 def _(rule: Qrc, values: Values, params: Modules, state: QrcState, t: Transition, context: StepContext) -> TdStep:
     """w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi).
 
-    z_h, z_psi, z_w <- gamma lambda z + h, g_h, g_q;  g_delta = gamma grad max Q(s', .) - g_q.
+    z_h, z_psi, z_w <- gamma lambda z + h, g_h, g_q;  g_delta = gamma grad max Q(s', .) - g_q. All traces are 0
+    after the step where the episode ended or the action was not greedy.
     """
     gradients, acts = zip(*(guarded(rule.guard, x.gradient) for x in (values.q, values.v, values.h)), strict=True)
     q_gradient, v_gradient, h_gradient = gradients

@@ -37,7 +37,10 @@ def _(rule: StreamQ, params: Modules, transition: Transition) -> TraceState:
 
 @update_td.register
 def _(rule: StreamQ, values: Values, params: Modules, state: TraceState, t: Transition, context: StepContext) -> TdStep:
-    """theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step."""
+    """theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step.
+
+    z <- gamma lambda z + g_q, and 0 after the step where the episode ended or the action was not greedy.
+    """
     delta = td_error(values.q.value, t.reward, discount(rule.gamma, t), values.v.value)
     trace = decayed(rule, state.trace, values.q.gradient)
     bound = rule.lr * rule.kappa * jnp.maximum(1, jnp.abs(delta)) * norm1(trace)

@@ -27,7 +27,8 @@ from headrace.definition.step import (
     learn,
 )
 from headrace.definition.transition import Draws, Transition
-from headrace.definition.trees import choose, register_parts
+from headrace.definition.trees import choose
+from headrace.engines.jax.parts import register_parts
 from headrace.engines.jax.sight import none_seen, seen_with, sight
 from headrace.envs.base import TimeStep
 from headrace.normalize import (
