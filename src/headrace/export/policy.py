@@ -13,7 +13,7 @@ from headrace.export.saved import Saved
 from headrace.normalize import EPS, Moments, variance
 
 PARAMETERS, SCALE = "stream/agent/params/", "stream/obs_scale/"
-KNOWN = (LeakyNorm, Relu, Limited, Unlimited)
+KNOWN = (Conv, Mlp, LeakyNorm, Relu, Limited, Unlimited)
 
 
 class Dense(NamedTuple):
@@ -37,11 +37,12 @@ class Policy(NamedTuple):
 def policy_of(saved: Saved) -> Policy:
     """The greedy policy of a saved agent; an error where it has a part that is not known here."""
     agent, spec = saved.run.agent, saved.spec
-    for part in (agent.network.head, agent.observations):
+    network = fit(agent.network, spec.observation_shape)
+    for part in (network, network.head, agent.observations):
         if type(part) not in KNOWN:
             kind = type(part).__name__
             raise HeadraceError(f"the policy of {name_of(agent)} cannot be exported: nothing is known here of {kind}")
-    network = fit(agent.network, spec.observation_shape)
+    assert isinstance(network, Conv | Mlp)
     shapes = q_shapes(network, spec.observation_shape, spec.n_actions)
     layers = {
         module: [
