@@ -5,8 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` takes a while to load, and every command begins here
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers, editors and the reference
     from typing import Any
+
+    from headrace.agents import Agent
+    from headrace.agents import agent_named as agent
+    from headrace.engines.jax.engine import ReferenceEngine as Engine
+    from headrace.envs.registry import make as make_env
+    from headrace.errors import HeadraceError
+    from headrace.part import tweak
+    from headrace.runs.folder import RunFolder
+    from headrace.training.evaluation import evaluate, play
+    from headrace.training.single import train
 
 # Names are looked up when first used: `import headrace` alone loads no framework.
 _HOME = {
@@ -23,7 +33,9 @@ _HOME = {
 }
 _ALIAS = {"make_env": "make", "agent": "agent_named", "Engine": "ReferenceEngine"}
 
-__all__ = sorted(_HOME)
+__all__ = [
+    "Agent", "Engine", "HeadraceError", "RunFolder", "agent", "evaluate", "make_env", "play", "train", "tweak",
+]  # fmt: skip
 __version__ = "0.1.0"
 
 

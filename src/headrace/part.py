@@ -257,7 +257,20 @@ def _dotted(node: ast.expr) -> str:
 
 
 def tweak(part: Any, *settings: str) -> Any:
-    """The part with each `path.to.field=value` applied, from left to right."""
+    """The part with each `path.to.field=value` applied, from left to right.
+
+    Args:
+        part: An agent, or any part of one.
+        settings: Such as `td.lr=3e-4`, `aux.gate=Every(5)` or `td.target=Copy(every=1000)`.
+
+    Returns:
+        A new part; the given one is left as it is.
+
+    Example:
+        ```python
+        agent = headrace.tweak(headrace.agent("qrc+spr"), "aux.objective.horizon=3", "aux.gate=Every(5)")
+        ```
+    """
     for setting in settings:
         path, sep, text = setting.partition("=")
         if not sep or not path.strip():

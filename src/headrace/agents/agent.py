@@ -28,7 +28,13 @@ class EpsilonGreedy(Exploration):
 
 @dataclass(frozen=True)
 class Agent(Part):
-    """How values are learnt, what is learnt beside them, how both combine, on which network, with which exploration."""
+    """How values are learnt, what is learnt beside them, how both combine, on which network, with which exploration.
+
+    Example:
+        ```python
+        Agent(Qrc(lr=3e-4), Auxiliary(Spr(horizon=3), weight=0.5))
+        ```
+    """
 
     td: Rule
     aux: AuxiliaryStream = NoAuxiliary()

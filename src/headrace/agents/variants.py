@@ -95,8 +95,20 @@ UNGUARDED = "+unguarded"  # after any name: the agent as it was published, witho
 
 
 def agent_named(name: str) -> Agent:
-    """The agent that a variant's, an ablation's or a recipe's name stands for, with or without its guards; or the one
-    at an import path, such as `my_rules.AGENT`."""
+    """The agent that a name stands for.
+
+    Args:
+        name: Of a variant, an ablation or a recipe (`headrace variants`), with `+unguarded` behind it or not; or the
+            import path of an agent, such as `my_rules.AGENT`.
+
+    Returns:
+        The agent, a value that `tweak` changes.
+
+    Example:
+        ```python
+        agent = headrace.agent("qrc+spr+orth")
+        ```
+    """
     base = name.removesuffix(UNGUARDED)
     if name in KNOWN:
         return KNOWN[name]

@@ -277,7 +277,21 @@ def _patterns() -> str:
 
 
 def make(name: str, form: str = "host") -> Any:
-    """An environment ready to use: `host` is stepped from Python, `compiled` is pure JAX functions."""
+    """An environment ready to use.
+
+    Args:
+        name: Such as `minatar/breakout` or `gym/CartPole-v1`; `headrace envs` lists them.
+        form: `host` is stepped from Python, `compiled` is pure JAX functions.
+
+    Returns:
+        A `HostEnv` or a `CompiledEnv`.
+
+    Example:
+        ```python
+        env = headrace.make_env("minatar/breakout")
+        obs = env.reset(seed=0)
+        ```
+    """
     if form not in FORMS:
         raise BadSetting(f"an environment's form is {' or '.join(FORMS)}, got {form!r}")
     found = environment(name)

@@ -66,7 +66,15 @@ def damage(path: Path, facts: manifest.Manifest) -> str:
 
 
 class RunFolder:
-    """Reads a run, also while another process is training it."""
+    """Reads a run, also while another process is training it.
+
+    Example:
+        ```python
+        run = headrace.RunFolder.read(done.path)
+        run.status, run.score()
+        run.metrics()["return"]  # columns as NumPy arrays
+        ```
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -83,6 +91,7 @@ class RunFolder:
 
     @staticmethod
     def read(path: str | Path) -> RunFolder:
+        """The run in that folder, packed with others or not."""
         path = Path(path)
         if not (path / manifest.FILE).is_file() and not packs.holder(path):
             raise HeadraceError(f"{path} {_why_no_run(path)}")
@@ -90,10 +99,12 @@ class RunFolder:
 
     @property
     def identity(self) -> dict[str, Any]:
+        """What defines the run: agent, environment and rules, seed, steps, engine, form."""
         return self.manifest["identity"]
 
     @property
     def status(self) -> str:
+        """`running`, `finished`, `interrupted`, `diverged` or `failed`."""
         return self.manifest["status"]
 
     @property
@@ -106,12 +117,15 @@ class RunFolder:
             raise HeadraceError(f"{self.path} is damaged: {why}")
 
     def episodes(self) -> Columns:
+        """Every finished episode: `step`, `return` and `length`, as NumPy arrays."""
         return read_table(self.path / EPISODES, EPISODE_COLUMNS)
 
     def metrics(self) -> Columns:
+        """What was logged every 1,000 steps, by column."""
         return read_table(self.path / METRICS)
 
     def speed(self) -> Columns:
+        """What the clock said at the log points: `step`, `steps_per_s` and `seconds`."""
         return read_table(self.path / SPEED, SPEED_COLUMNS)
 
     def score(self) -> Score | None:

@@ -34,9 +34,25 @@ def grid(
     engine: str = "auto",
     form: str = "auto",
 ) -> list[Run]:
-    """Every combination, none twice. Words are lists (`qrc,dqn`) and patterns (`minatar/*`); seeds are `0:5` or `0,3`.
+    """Every combination, none twice.
 
-    A setting's alternatives (`aux.weight=0.5|1|2`) multiply the grid. What has no such setting is in it once, without.
+    Args:
+        variants: Agents, or words: lists (`qrc,dqn`) and patterns (`qrc*`).
+        envs: Likewise (`minatar/*`).
+        seeds: `0:5` (0 to 4), `0,3,7`, a number, or numbers.
+        steps: Of each run.
+        settings: Alternatives (`aux.weight=0.5|1|2`) multiply the grid. An agent without the setting is in it once.
+        engine: As for `train`.
+        form: As for `train`.
+
+    Returns:
+        A plan: a list of runs, to which others can be added.
+
+    Example:
+        ```python
+        def plan():
+            return grid("qrc,qrc+spr", "minatar/*", seeds="0:3", steps=1e6, settings=["aux.weight=1|2"])
+        ```
     """
     numbers, rest = seed_list(seeds), {"steps": steps, "engine": engine, "form": form}
     made = (_made(cell, seed=seed, **rest) for cell in _cells(variants, envs, settings) for seed in numbers)

@@ -40,7 +40,24 @@ class Evaluation(NamedTuple):
 def evaluate(
     path: str | Path, *, episodes: float = 30, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 27_000
 ) -> Evaluation:
-    """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written."""
+    """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written.
+
+    Args:
+        path: The run's folder.
+        episodes: How many to play.
+        epsilon: The probability of a random action.
+        seed: Of the environment and of random actions.
+        max_steps: Where an episode is stopped.
+
+    Returns:
+        The episodes, their `returns` as an array, and the step of the checkpoint.
+
+    Example:
+        ```python
+        found = headrace.evaluate(done.path, episodes=10)
+        print(found.returns.mean())
+        ```
+    """
     count, limit = whole("episodes", episodes, 1, 1_000_000), whole("max_steps", max_steps, 1)
     env, policy, folder, step = _load(path, epsilon, seed)
     played = list(_episodes(env, policy, int(seed), count, limit))
@@ -51,7 +68,23 @@ def evaluate(
 def play(
     path: str | Path, out: str | Path, *, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 1_000
 ) -> Evaluation:
-    """Plays one episode and writes it as an animated picture (.gif, .webp or .png)."""
+    """Plays one episode and writes it as an animated picture.
+
+    Args:
+        path: The run's folder.
+        out: The picture to write: .gif, .webp or .png.
+        epsilon: The probability of a random action.
+        seed: Of the environment and of random actions.
+        max_steps: Where the episode is stopped.
+
+    Returns:
+        The episode that was played.
+
+    Example:
+        ```python
+        headrace.play(done.path, "breakout.gif")
+        ```
+    """
     if Path(out).suffix.lower() not in (".gif", ".webp", ".png"):
         raise BadSetting(f"a video's name must end in .gif, .webp or .png, got {str(out)!r}")
     if find_spec("PIL") is None:

@@ -60,7 +60,31 @@ def train(
     checkpoint_seconds: float = 60.0,
     progress: Progress | None = None,
 ) -> Trained:
-    """Trains an agent in an environment, or continues exactly where an earlier call of the same run stopped."""
+    """Trains an agent in an environment, or continues exactly where an earlier call of the same run stopped.
+
+    Args:
+        agent: A name (`headrace variants` lists them) or an `Agent`.
+        env: A name, such as `minatar/breakout` or `gym/CartPole-v1`.
+        seed: Of all random numbers of the run.
+        steps: Environment steps of the whole run.
+        settings: Changes of the agent, such as `td.lr=3e-4`, and of the environment's rules, such as `env.sticky=0`.
+        out: The folder in which the run's own folder is made.
+        engine: `learner` (C), `reference` (JAX), or `auto`: the learner where it can compute the agent.
+        form: Of the environment: `compiled`, `host`, or `auto`: what the engine uses.
+        sinks: Where metrics are sent too: `tensorboard`, `wandb`, `mlflow`, `trackio`.
+        checkpoint_every: Steps between two checkpoints, instead of `checkpoint_seconds`.
+        checkpoint_seconds: Seconds between two checkpoints.
+        progress: What is told of the progress; nothing by default.
+
+    Returns:
+        The run's folder, how it ended, the steps that are done, and its score.
+
+    Example:
+        ```python
+        done = headrace.train("qrc", "minatar/breakout", steps=20_000, settings=["td.lr=3e-4"])
+        print(done.path, done.score)
+        ```
+    """
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
     _require(sinks)
