@@ -3,9 +3,11 @@
 import sys
 
 from headrace.cli.interrupts import CtrlC, stopped
+from headrace.cli.streams import secure
 
 
 def main() -> int:
+    secure()
     ctrl_c = CtrlC()
     try:
         ctrl_c.listen()

@@ -81,7 +81,7 @@ def read_all(opened: int) -> bytes:
 
 def sync_directory(path: Path) -> None:
     """Makes the names in a directory survive a power cut, as fsync does for a file's bytes."""
-    with descriptor(path, os.O_RDONLY) as opened:
+    with storage_errors(path), descriptor(path, os.O_RDONLY) as opened:
         os.fsync(opened)
 
 

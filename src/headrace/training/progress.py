@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, Any, Protocol
 
 from headrace.agents import agent_named, nearest_name
@@ -29,7 +30,7 @@ class Silent:
     def say(self, what: str) -> None: ...
 
     def notice(self, what: str) -> None:
-        print(f"headrace: {what}", file=sys.stderr)
+        _write(sys.stderr, f"headrace: {what}\n")
 
     def metrics(self, means: dict[str, float]) -> None: ...
 
@@ -51,7 +52,7 @@ class Line:
 
     def notice(self, what: str) -> None:
         self._write("")
-        print(f"headrace: {what}", file=self.stream, flush=True)
+        _write(self.stream, f"headrace: {what}\n")
 
     def metrics(self, means: dict[str, float]) -> None:
         self._means = means
@@ -67,8 +68,14 @@ class Line:
         self._write("")
 
     def _write(self, text: str) -> None:
-        self.stream.write("\r\x1b[K" + text[: width_of(self.stream)])
-        self.stream.flush()
+        _write(self.stream, "\r\x1b[K" + text[: width_of(self.stream)])
+
+
+def _write(stream: IO[str], text: str) -> None:
+    """A terminal that was closed, or a reader that has gone, does not end a run."""
+    with suppress(OSError):
+        stream.write(text)
+        stream.flush()
 
 
 def width_of(stream: IO[str]) -> int:
