@@ -1,7 +1,7 @@
 """A short run that is stopped, or fails, at any call that changes the disk; then the same command is given again.
 
-`python -m tests.runs.fault_points FOLDER [all]` tries some of the points, at least one for each kind of call, or all. It
-prints a line for each point after which a run did not end in what an undisturbed one leaves, and last their number.
+`python -m tests.runs.fault_points FOLDER [all]` tries some of the points, at least one for each kind of call, or all.
+It prints a line for each point after which a run did not end in what an undisturbed one leaves, and last their number.
 """
 
 from __future__ import annotations
