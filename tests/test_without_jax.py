@@ -71,6 +71,9 @@ def test_a_run_on_minatar_from_its_first_step_to_its_video(blocked: dict[str, st
     assert json.loads(said(blocked, *train))["did_nothing"]
     assert "engine learner" in said(blocked, "show", str(run.path))
     assert json.loads(said(blocked, "eval", str(run.path), "--episodes", "3", "--json"))["episodes"] == 3
+    assert "see README.md" in said(
+        blocked, "export", str(run.path), "--to", "learner", "--out", str(tmp_path / "device")
+    )
     video = tmp_path / "x.gif"
     said(blocked, "play", str(run.path), "--out", str(video), "--max-steps", "30")
     assert video.stat().st_size > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -194,6 +194,7 @@ def test_c_says_how_large_it_is(tmp_path: Path) -> None:
     assert f"| RAM: one `policy` | {told} |" in files["README.md"].decode()
 
 
+@dataclass(frozen=True)
 class MyLimit(Limited):
     """A part that somebody else wrote."""
 
