@@ -23,7 +23,7 @@ from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import EnvSpec
 from headrace.normalize import Moments, standardised
 from headrace.training.health import Watch
-from headrace.training.single import LOG_EVERY
+from headrace.training.pace import LOG_EVERY
 from tests.conformance.signs import BEST, BLIND, Signs, screens, vectors
 from tests.engines.learner.support import Reference
 

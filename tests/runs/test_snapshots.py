@@ -11,7 +11,7 @@ from headrace.errors import CheckpointDamaged
 from headrace.runs import snapshots
 from headrace.runs.folder import RunFolder
 from headrace.runs.footprint import footprint, peak_memory_mb
-from headrace.training.single import LOG_EVERY
+from headrace.training.pace import LOG_EVERY
 from tests.small_runs import StopAt, small_train
 
 ARRAYS = {

@@ -20,9 +20,10 @@ from headrace.runs.folder import RunFolder
 from headrace.sweep.plan import grid
 from headrace.sweep.status import standing
 from headrace.training.fleet import FleetResult, train_fleet
+from headrace.training.pace import Pace
 from headrace.training.progress import Silent
 from headrace.training.run import Run
-from headrace.training.single import Pace, train_run
+from headrace.training.single import train_run
 from tests.small_runs import Command, StopAt
 from tests.sweep.support import (
     alive,

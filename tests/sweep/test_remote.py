@@ -13,7 +13,7 @@ from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import LOCK, Began, Job, Moved, Options, order
 from headrace.sweep.remote import Beacon, Report, Watch, require_package, tidy, train_far
 from headrace.sweep.worker import train_one
-from headrace.training.single import stop_requests
+from headrace.training.pace import stop_requests
 from tests.sweep.support import tiny
 
 (RUN,) = tiny("strq", "minatar/breakout", "0", 1000)

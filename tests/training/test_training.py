@@ -21,8 +21,9 @@ from headrace.errors import BadSetting, Diverged, EnvironmentFault, HeadraceErro
 from headrace.part import tweak
 from headrace.runs.folder import RunFolder
 from headrace.training import sinks
+from headrace.training.pace import Speed
 from headrace.training.run import Run, make_run
-from headrace.training.single import Speed, Trained, train
+from headrace.training.single import Trained, train
 from tests.small_runs import (
     GAME,
     SETTINGS,

@@ -8,9 +8,10 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+from headrace.training.pace import Pace
 from headrace.training.progress import Silent
 from headrace.training.run import Run
-from headrace.training.single import Pace, train_run
+from headrace.training.single import train_run
 
 
 class Watched(Silent):

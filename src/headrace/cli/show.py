@@ -9,10 +9,10 @@ from headrace.agents import ABLATIONS, RECIPES, VARIANTS, name_of, parameter_cou
 from headrace.envs.registry import FAMILIES, environment, matching, names
 from headrace.part import from_json
 from headrace.runs import packs
+from headrace.runs.checkpoints import final_arrays
 from headrace.runs.folder import RunFolder
 from headrace.runs.manifest import why_ended, why_not_exact
 from headrace.training.run import run_of
-from headrace.training.single import final_arrays
 
 EXAMPLE = ((10, 10, 4), 3)  # MinAtar Breakout's observation and number of actions
 

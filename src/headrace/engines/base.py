@@ -1,16 +1,16 @@
-"""A stream that a run can drive: take some steps, report, save."""
+"""A stream that training can drive, alone or with others: take some steps, report, save."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from headrace.envs.base import HostEnv, TimeStep
+from headrace.envs.base import EnvSpec, HostEnv, TimeStep
 from headrace.errors import EnvironmentFault, HeadraceError, raised
 
 
@@ -52,6 +52,82 @@ class Stream(Protocol):
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]: ...
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
         """Makes the stream what it was; where a new episode had to be begun for it, says why."""
+
+
+Saved = tuple[dict[str, np.ndarray], dict[str, Any]]  # a stream's arrays, and what its environment saved beside them
+
+
+class Block(Protocol):
+    """What some steps of all streams left, stream by stream."""
+
+    @property
+    def end(self) -> int: ...
+    def episodes(self) -> list[list[Episode]]: ...
+    def means(self) -> list[dict[str, float]]:
+        """Means of what was measured since the last log point; asked for at log points only."""
+
+    def trouble(self) -> dict[int, tuple[str, int]]:
+        """The streams in which a quantity was not finite: which one, and at which step."""
+
+
+class Streams(Protocol):
+    """What the training loop drives: streams that advance together, a row each."""
+
+    lockstep: bool  # one program for all: takes blocks as they are given, runs on while the host writes
+
+    @property
+    def step(self) -> int: ...
+    def begin(self) -> None: ...
+    def run(self, n: int) -> Block: ...
+    def save(self) -> list[Saved]: ...
+    def restore(self, saved: Sequence[Saved]) -> list[str]:
+        """Makes the streams what they were; for each in which a new episode had to be begun, says why."""
+
+    def close(self) -> None: ...
+
+
+class Alone:
+    """One stream, as the training loop drives it."""
+
+    lockstep = False
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    @property
+    def step(self) -> int:
+        return self.stream.step
+
+    def begin(self) -> None:
+        self.stream.begin()
+
+    def run(self, n: int) -> Block:
+        return AloneBlock(self.stream, self.stream.run(n))
+
+    def save(self) -> list[Saved]:
+        return [self.stream.save()]
+
+    def restore(self, saved: Sequence[Saved]) -> list[str]:
+        return [self.stream.restore(*saved[0])]
+
+    def close(self) -> None: ...
+
+
+class AloneBlock:
+    """What one stream left. It is read before the stream goes on."""
+
+    def __init__(self, stream: Stream, episodes: list[Episode]) -> None:
+        self._stream, self._episodes, self.end = stream, episodes, stream.step
+
+    def episodes(self) -> list[list[Episode]]:
+        return [self._episodes]
+
+    def means(self) -> list[dict[str, float]]:
+        return [self._stream.report()]
+
+    def trouble(self) -> dict[int, tuple[str, int]]:
+        found = self._stream.trouble()
+        return {0: found} if found else {}
 
 
 class HostStream:
@@ -109,10 +185,17 @@ class HostStream:
         self.engine.restore(arrays)
         if state["env"] is None:  # begun with a seed of its own, or each resumption would play the first episode again
             self.engine.restart(begun(self.env, (self.seed + self.step) % 2**31))
-            return f"{self.env.spec.name} {'failed' if 'fault' in state else 'cannot be saved'}"
+            return broken_off(self.env.spec, state)
         begun(self.env, self.seed)
         restored(self.env, state["env"])
         return ""
+
+
+def broken_off(spec: EnvSpec, state: dict[str, Any]) -> str:
+    """Why an episode could not be saved with its stream; empty where it was."""
+    if state["env"] is not None:
+        return ""
+    return f"{spec.name} {'failed' if 'fault' in state else 'cannot be saved'}"
 
 
 def begun(env: HostEnv, seed: int) -> np.ndarray:

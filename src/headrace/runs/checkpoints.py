@@ -102,3 +102,9 @@ def set_aside(path: Path) -> Path:
     aside = path.with_name(path.name + ".damaged")
     os.replace(path, aside)
     return aside
+
+
+def final_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What a digest of a run covers: parameters, traces and histories, normalisers."""
+    wanted = ("stream/agent/", "stream/obs_scale/", "stream/reward_scale/")
+    return {name: array for name, array in arrays.items() if name.startswith(wanted)}

@@ -33,8 +33,8 @@ from headrace.sweep.executor import (
 from headrace.sweep.resolve import resolved
 from headrace.sweep.status import Standing, saved_step, standing
 from headrace.training.engine_choice import require_engine
+from headrace.training.pace import stop_requests
 from headrace.training.run import Run, seconds, whole
-from headrace.training.single import stop_requests
 
 ATTEMPTS = 3  # of a run that fails: the first, and twice again
 LOOK_SECONDS = 0.2

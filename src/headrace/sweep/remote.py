@@ -15,8 +15,8 @@ from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
 from headrace.sweep.executor import LOCK, NOTES, Began, Event, Job, Moved
 from headrace.sweep.worker import Order, Teller, one_core, train_one
+from headrace.training.pace import stop_requests
 from headrace.training.run import run_of
-from headrace.training.single import stop_requests
 
 RUNNING = "running"  # a file each for the runs that are being trained
 SAY_SECONDS = 2.0

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from headrace.errors import Diverged, HeadraceError
+from headrace.training.pace import Pace, stop_requests
 from headrace.training.progress import Progress
 from headrace.training.run import Run, run_of
-from headrace.training.single import Pace, stop_requests, train_run
+from headrace.training.single import train_run
 
 SAY_SECONDS = 0.5  # between two messages of progress
 ONE_CORE = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -20,7 +20,7 @@ import numpy as np
 from headrace.agents import Agent, module_shapes
 from headrace.definition.networks import Layout, layout_of
 from headrace.definition.trees import Tree
-from headrace.engines.base import Episode
+from headrace.engines.base import Episode, Saved
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.compiled import BUFFER, Log, start_stream
 from headrace.engines.jax.stream import (
@@ -40,7 +40,6 @@ from headrace.envs.base import CompiledEnv, TimeStep
 from headrace.errors import BadSetting
 from headrace.part import is_foreign
 
-Saved = tuple[dict[str, np.ndarray], dict[str, Any]]  # a stream's arrays, and what its environment saved beside them
 Carry = tuple[tuple[Tree, ...], StreamState, Log]
 
 
@@ -103,6 +102,8 @@ class Block:
 class Fleet:
     """Streams that advance together. Streams of one game must stand next to each other."""
 
+    lockstep = True
+
     def __init__(self, agents: Sequence[Agent], envs: Sequence[CompiledEnv], seeds: Sequence[int], steps: int) -> None:
         self.size = len(agents)
         each = [make_setting(agent, seed, steps) for agent, seed in zip(agents, seeds, strict=True)]
@@ -159,7 +160,7 @@ class Fleet:
                 saved.append(({**named_arrays("stream", mine), **named_arrays("env", env_mine)}, {}))
         return saved
 
-    def restore(self, saved: Sequence[Saved]) -> None:
+    def restore(self, saved: Sequence[Saved]) -> list[str]:
         env_states, states = [], []
         for group in self.groups:
             env_template, template = group.templates()
@@ -168,6 +169,7 @@ class Fleet:
             states.append(self._with_room(stack([from_named_arrays("stream", template, a) for a in mine])))
         self._states = tuple(env_states), jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
         self.step = int(self._states[1].agent.step[0])
+        return [""] * self.size
 
     def close(self) -> None:
         """Lets go of what runs beside the program."""

@@ -16,9 +16,10 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.definition.networks import Layout
+from headrace.engines.base import Saved, broken_off
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.compiled import BUFFER, Log
-from headrace.engines.jax.fleet import GRAPHS, Block, Fleet, Saved, cut, on_card, renewed, stack
+from headrace.engines.jax.fleet import GRAPHS, Block, Fleet, cut, on_card, renewed, stack
 from headrace.engines.jax.stream import Finished, Setting, StreamState, Tally, advance, begin, restarted
 from headrace.envs.base import EnvSpec, TimeStep
 
@@ -101,7 +102,7 @@ class HostFleet(Fleet):
                 saved.append((named_arrays("stream", mine), {"env": played[row]}))
         return saved
 
-    def restore(self, saved: Sequence[Saved]) -> None:
+    def restore(self, saved: Sequence[Saved]) -> list[str]:
         """Where an environment could not be saved, a new episode is begun."""
         arrays, played = [a for a, _ in saved], [state.get("env") for _, state in saved]
         self.step = int(arrays[0]["stream/agent/step"])
@@ -114,6 +115,7 @@ class HostFleet(Fleet):
             ours = [x if played[i] else self._restarted(group, i, x, first[i]) for i, x in zip(rows, ours, strict=True)]
             states.append(self._with_room(stack(ours)))
         self._state = jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
+        return [broken_off(spec, state) for spec, (_, state) in zip(self.games.specs, saved, strict=True)]
 
     def _restarted(self, group: Any, row: int, state: StreamState, obs: np.ndarray) -> StreamState:
         setting = jax.tree.map(lambda x: x[row], self.settings)

@@ -1,0 +1,246 @@
+"""The training loop: drives one stream, or many together, to their end; records each in its own run folder.
+
+What a run writes does not depend on whether it is trained alone or in a fleet, nor on when it is stopped or killed and
+continued.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+
+import numpy as np
+
+from headrace.engines.base import Block, Saved, Streams
+from headrace.errors import CheckpointDamaged, EnvironmentFault, HeadraceError
+from headrace.runs import snapshots
+from headrace.training.member import Member
+from headrace.training.pace import LOG_EVERY, Pace, Speed, stop_requests
+from headrace.training.progress import Progress
+
+BLOCK_SECONDS = 0.5  # about how long a stream that can stop anywhere runs before the host looks up
+
+
+class Driver:
+    """Trains the runs of `members`, which are the rows of `streams`, until they are finished or asked to stop."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        members: Sequence[Member],
+        pace: Pace,
+        progress: Progress,
+        *,
+        sinks: Sequence[str] = (),
+        stop_after: float | None = None,  # seconds
+        draw: bool = False,  # a learning curve of each run that is finished
+    ) -> None:
+        self.streams, self.members, self.pace, self.progress = streams, members, pace, progress
+        self.sinks, self.stop_after, self.draw = sinks, stop_after, draw
+        self.steps = members[0].run.steps
+        self.speed = Speed()
+        self._written: Future[None] = Future()  # of the last block
+        self._written.set_result(None)
+
+    @property
+    def live(self) -> list[Member]:
+        return [member for member in self.members if not member.diverged]
+
+    def go(self) -> list[str]:
+        """How each run stands afterwards: finished, interrupted or diverged."""
+        try:
+            with stop_requests() as stopped:
+                self._start()
+                return self._trained(stopped)
+        except EnvironmentFault as fault:
+            error = EnvironmentFault(f"{fault}. {self._way_on()}")
+            self._failed(error)
+            raise error from fault
+        except Exception as error:
+            self._failed(error)
+            raise
+        finally:
+            self.progress.close()
+            for member in self.members:
+                member.close()
+            self.streams.close()
+
+    def _failed(self, error: Exception) -> None:
+        for member in self.live:
+            member.record("failed", cause=f"{type(error).__name__}: {error}")
+
+    def _way_on(self) -> str:
+        """What there is to continue from once the environment is mended."""
+        saved = self.live[0].folder.latest()
+        if saved is None:
+            return "Nothing is saved yet: mend the environment and run the same command again."
+        where = f"The {'run is' if len(self.members) == 1 else 'runs are'} saved as of step {saved.step:,}"
+        return f"{where}: mend the environment, and the same command goes on from there."
+
+    def _notice(self, member: Member, what: str) -> None:
+        self.progress.notice(what if len(self.members) == 1 else f"{member.run.name}: {what}")
+
+    # Starting, or continuing
+
+    def _start(self) -> None:
+        self.progress.say("preparing (compiling takes a while the first time)")
+        saved, step = self._resumed()
+        for member in self.live:
+            for notice in dict.fromkeys(member.folder.notices):
+                self._notice(member, notice)
+        if step == 0:  # a run that was stopped before its first step begins
+            self.streams.begin()
+            self._keep_snapshots()
+        else:
+            self._restore([saved.get(member.run.name) or member.placeholder(step) for member in self.members])
+            self.progress.notice(f"continuing from step {step:,}")
+        self.pace.saved(step)
+        self.speed.start(step, sum(self.live[0].folder.speed()["seconds"][-1:]))
+        for member in self.live:
+            member.open_sinks(self.sinks, step, self.progress.notice)
+
+    def _resumed(self) -> tuple[dict[str, Saved], int]:
+        """What every run saved at the newest step at which all of them did, and that step.
+
+        A process that died while saving a fleet leaves some runs one checkpoint ahead of the others: they go back.
+        """
+        while True:
+            saved = [(member, {0, *member.folder.checkpoint_steps()}) for member in self.live]
+            step = max(set.intersection(*(steps for _, steps in saved)))
+            ahead = [(member, max(steps)) for member, steps in saved if max(steps) > step]
+            if ahead:
+                self.progress.notice(
+                    f"{len(ahead)} of {len(saved)} runs go back to step {step:,}, where all of the fleet were saved "
+                    f"(the furthest was at {max(newest for _, newest in ahead):,})"
+                )
+            for member, _ in ahead:
+                member.folder.go_back_to(step)
+            found = {member.run.name: member.resume() for member in self.live}
+            steps = {checkpoint.step if checkpoint else 0 for checkpoint in found.values()}
+            if len(steps) == 1:
+                return {name: (c.arrays, c.state) for name, c in found.items() if c}, steps.pop()
+
+    def _restore(self, saved: Sequence[Saved]) -> None:
+        try:
+            broken_off = self.streams.restore(saved)
+        except CheckpointDamaged as error:
+            place = self.members[0].folder.path if len(self.members) == 1 else self.members[0].folder.path.parent
+            said = f"the checkpoint of {place} does not fit this program: {error}"
+            raise HeadraceError(f"{said}; --out FOLDER begins the run anew elsewhere") from error
+        for member, why in zip(self.members, broken_off, strict=True):
+            if why and not member.diverged:
+                self._notice(member, f"{why}: a new episode is begun, and the run is no longer exact")
+                member.folder.record_break(self.streams.step, why)
+
+    # Going on
+
+    def _trained(self, stopped: Callable[[], bool]) -> list[str]:
+        try:
+            self._learn(stopped)
+            return self._end()
+        except EnvironmentFault:
+            self._save_what_was_learnt()
+            raise
+
+    def _learn(self, stopped: Callable[[], bool]) -> None:
+        until = time.monotonic() + (float("inf") if self.stop_after is None else self.stop_after)
+        with ThreadPoolExecutor(1) as beside:
+            while self.streams.step < self.steps and self.live and not stopped() and time.monotonic() < until:
+                self._block(beside)
+            self._written.result()
+
+    def _block(self, beside: Executor) -> None:
+        """One block of steps. A fleet's is written while the next one runs, unless the streams must stand still."""
+        step = self.streams.step
+        n = min(LOG_EVERY - step % LOG_EVERY, self.pace.limit(step), self.steps - step)
+        if not self.streams.lockstep:
+            block = self.streams.run(min(n, self.speed.steps_in(BLOCK_SECONDS)))
+            self._write(block)
+        else:
+            block = self.streams.run(n)
+            self._written.result()
+            self._written = beside.submit(self._write, block)
+        kept, saved = snapshots.due(block.end, self.steps), self.pace.due(block.end)
+        if kept or saved:
+            self._written.result()
+        if kept:
+            self._keep_snapshots()
+        if saved and self.live:
+            self._save()
+
+    def _write(self, block: Block) -> None:
+        episodes, trouble = block.episodes(), block.trouble()
+        means = block.means() if block.end % LOG_EVERY == 0 else None
+        self.speed.reached(block.end)
+        for i, (quantity, at) in trouble.items():
+            self._diverged(self.members[i], quantity, at)
+        for i, member in enumerate(self.members):
+            if member.diverged:
+                continue
+            member.ended(episodes[i])
+            if means is not None:
+                for finding in member.log(block.end, means[i], self.speed):
+                    self._notice(member, finding.sentence)
+        if means is not None and self.live:
+            rows = [row for row, member in zip(means, self.members, strict=True) if not member.diverged]
+            self.progress.metrics({name: float(np.mean([row[name] for row in rows])) for name in rows[0]})
+        self.progress.show(self.members[0].run, block.end, self.speed.rate, self._mean_return())
+
+    def _diverged(self, member: Member, quantity: str, step: int) -> None:
+        if member.diverged:
+            return
+        member.diverge(quantity, step)
+        if len(self.members) > 1:  # alone, it is the error that ends the training
+            self.progress.notice(f"{member.run.name} diverged: {quantity} at step {step:,}")
+
+    def _mean_return(self) -> float:
+        found = [member.mean_return for member in self.live if member.recent]
+        return float(np.mean(found)) if found else float("nan")
+
+    # Saving, and the end
+
+    def _save(self) -> list[Saved]:
+        saved = self.streams.save()
+        for member, (arrays, state) in zip(self.members, saved, strict=True):
+            if not member.diverged:
+                member.folder.save_checkpoint(self.streams.step, arrays, state)
+        self.pace.saved(self.streams.step)
+        return saved
+
+    def _save_what_was_learnt(self) -> None:
+        """After a fault: saves the stream without its environment, unless a checkpoint with it stands at this step.
+
+        In a fleet some environments have taken the step and some have not: it goes back to its last checkpoint.
+        """
+        step, folder = self.streams.step, self.members[0].folder
+        if self.streams.lockstep:
+            return
+        try:
+            if step > 0 and step not in folder.checkpoint_steps():
+                self._save()
+        except HeadraceError as error:  # on a full disk; the fault is what ended the run
+            self.progress.notice(str(error))
+
+    def _keep_snapshots(self) -> None:
+        for member, (arrays, _) in zip(self.members, self.streams.save(), strict=True):
+            if not member.diverged:
+                member.folder.keep_snapshot(self.streams.step, arrays)
+
+    def _end(self) -> list[str]:
+        if not self.live:
+            return ["diverged"] * len(self.members)
+        saved = self._save()
+        return [self._ended(member, arrays) for member, (arrays, _) in zip(self.members, saved, strict=True)]
+
+    def _ended(self, member: Member, arrays: dict[str, np.ndarray]) -> str:
+        if member.diverged:
+            return "diverged"
+        if self.streams.step < self.steps:
+            member.folder.set_status("interrupted")
+            return "interrupted"
+        if self.draw:
+            member.draw(self.progress.notice)
+        shared = {"streams": len(self.members)} if self.streams.lockstep else {}
+        member.finish(arrays, {"seconds": self.speed.seconds, **shared})
+        return "finished"

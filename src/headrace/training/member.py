@@ -1,0 +1,124 @@
+"""One run while it is trained: its folder, its sinks, its last episodes and the watch on its health."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from headrace.agents import name_of
+from headrace.engines.base import Episode, Saved
+from headrace.errors import HeadraceError
+from headrace.runs.checkpoints import Checkpoint, final_arrays
+from headrace.runs.folder import RunWriter
+from headrace.runs.footprint import footprint
+from headrace.runs.manifest import commit, machine_facts
+from headrace.training.curve import learning_curve
+from headrace.training.health import Finding, Watch
+from headrace.training.pace import Speed
+from headrace.training.run import Run
+from headrace.training.sinks import Sink, open_sinks
+
+RECENT = 100  # episodes in the reported return
+STEP = "stream/agent/step"  # the array of a saved stream that counts its steps
+
+Tell = Callable[[str], None]
+
+
+class Member:
+    """A run among those that are trained together, or the only one."""
+
+    def __init__(self, run: Run, folder: RunWriter) -> None:
+        self.run, self.folder = run, folder
+        self.recent: deque[float] = deque(maxlen=RECENT)
+        self.sinks: list[Sink] = []
+        found = folder.manifest["diverged"] if folder.status == "diverged" else None
+        self.diverged: tuple[str, int] | None = (found["quantity"], found["step"]) if found else None
+
+    def resume(self) -> Checkpoint | None:
+        """The checkpoint to continue from, with the tables cut back to it."""
+        checkpoint = self.folder.resume()
+        self.recent.clear()
+        self.recent.extend(self.folder.episodes()["return"][-RECENT:])
+        self.watch = Watch(self.run.agent, self.folder.metrics())
+        return checkpoint
+
+    def open_sinks(self, names: Sequence[str], step: int, tell: Tell) -> None:
+        self.sinks = open_sinks(names, self.run.name, self.folder.path, self.run.identity(), step, tell)
+
+    @property
+    def mean_return(self) -> float:
+        return float(np.mean(self.recent)) if self.recent else float("nan")
+
+    def ended(self, episodes: Sequence[Episode]) -> None:
+        self.folder.append_episodes(episodes)
+        self.recent.extend(e.episode_return for e in episodes)
+
+    def log(self, step: int, means: dict[str, float], speed: Speed) -> list[Finding]:
+        """Writes a row of metrics; returns what it shows for the first time."""
+        row = {"step": step, "return": self.mean_return, **means}
+        self.folder.append_metrics(row)
+        self.folder.append_speed(step, speed.rate, speed.seconds)
+        for sink in self.sinks:
+            sink.log(step, {**row, "steps_per_s": speed.rate})
+        return self.watch.see(row)
+
+    def diverge(self, quantity: str, step: int) -> None:
+        """From here on nothing more is written of the run."""
+        self.diverged = quantity, step
+        self.record("diverged", diverged={"quantity": quantity, "step": step})
+
+    def record(self, status: str, **details: Any) -> None:
+        with suppress(HeadraceError):  # on a full disk; the error that ended the run is the one to show
+            self.folder.set_status(status, **details)
+
+    def finish(self, arrays: dict[str, np.ndarray], cost: dict[str, Any]) -> None:
+        digest = self.folder.digest(final_arrays(arrays))
+        self.folder.finish({"digest": digest, **cost, **footprint(arrays)})
+
+    def draw(self, tell: Tell) -> None:
+        """Draws the learning curve beside the run's tables."""
+        metrics = self.folder.metrics()
+        if len(metrics.get("step", ())) == 0:
+            return
+        label = name_of(self.run.agent)
+        title = f"{label} on {self.run.env.name}, seed {self.run.seed}"
+        try:
+            learning_curve([(label, metrics["step"], metrics["return"])], self.folder.path / "curve.png", title)
+        except ImportError:
+            tell("no learning curve was drawn: pip install 'headrace[plots]'")
+
+    def placeholder(self, step: int) -> Saved:
+        """What fits this run's place in the program, for a run that is no longer written."""
+        stream = self.run.stream()
+        stream.begin()
+        arrays, state = stream.save()
+        return {**arrays, STEP: np.asarray(step, np.int32)}, state
+
+    def close(self) -> None:
+        for sink in self.sinks:
+            sink.close()
+
+
+def details_of(run: Run) -> dict[str, Any]:
+    """What the manifest says of a run beside its identity."""
+    return {"agent": name_of(run.agent), **_program(run.engine)}
+
+
+@cache
+def _program(engine: str) -> dict[str, Any]:
+    """The program and the machine, found out once: a process goes on with what it has loaded."""
+    return {"machine": {**machine_facts(), "device": _device(engine)}, "commit": commit()}
+
+
+def _device(engine: str) -> str:
+    if engine != "reference":
+        return "cpu"
+    import jax
+
+    device = jax.devices()[0]
+    return f"{device.platform}: {device.device_kind}"
