@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 LEARNER := src/headrace/learner
-LEARNER_FLAGS := -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra -Wno-psabi
+LEARNER_SOURCES := $(addprefix $(LEARNER)/,library.c learner.c learner_avx2.c learner_avx512.c) $(wildcard $(LEARNER)/games/*.c)
+LEARNER_FLAGS := -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra
 
-.PHONY: demo docs learner test setup lint long-test test-elsewhere lock clean
+.PHONY: demo docs learner sanitized hosts test setup lint long-test test-elsewhere lock clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
@@ -12,7 +13,16 @@ demo: setup
 # The learner's library alone, in place: enough after a change of a C source.
 learner:
 	@rm -f $(LEARNER)/_learner.*
-	$(CC) $(LEARNER_FLAGS) -Werror -shared -fPIC -o $(LEARNER)/_learner.so $(addprefix $(LEARNER)/,library.c learner.c learner_avx2.c learner_avx512.c) $(LEARNER)/games/*.c -lm
+	$(CC) $(LEARNER_FLAGS) -Werror -shared -fPIC -o $(LEARNER)/_learner.so $(LEARNER_SOURCES) -lm
+
+# The same with AddressSanitizer and UndefinedBehaviorSanitizer, for `make test-elsewhere ONLY=sanitized`.
+sanitized: LIBRARY ?= $(LEARNER)/_sanitized.so
+sanitized:
+	gcc $(LEARNER_FLAGS) -O1 -g -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -DHR_FENCED -shared -fPIC -o $(LIBRARY) $(LEARNER_SOURCES) -lm
+
+# MinAtar's part of the parity suite with other compilers and, under qemu-user, on other processors.
+hosts: setup
+	$(BIN)/python -m pytest -m long -v tests/engines/learner/test_hosts.py
 
 # The documentation site, into site/. A warning is an error. Its search needs a server: python -m http.server -d site
 docs: setup

@@ -1,7 +1,8 @@
 """The usual suite under conditions that stand for other machines, one after another; a line says how each went.
 
 `python -m tests.elsewhere` tries all, `--only sse4.2,one-core` some. Further words go to pytest: `tests/envs -x`. What
-pytest said is kept below `.venv/elsewhere`.
+pytest said is kept below `.venv/elsewhere`. The whole parity suite in a learner that sanitizers watch takes an hour:
+`--only sanitized tests/engines/learner -m ''`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Place:
     python: str = sys.executable
     before: Sequence[str] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    tests: Sequence[str] = ()  # those that it is about, unless others are named
 
 
 @contextmanager
@@ -49,6 +51,20 @@ def instructions(most: str) -> Iterator[Place]:
 def generic() -> Iterator[Place]:
     """The learner takes the instructions that every x86-64 has."""
     yield Place(variables={"HEADRACE_LEARNER_VARIANT": ""})
+
+
+@contextmanager
+def sanitized() -> Iterator[Place]:
+    """The learner's memory and arithmetic are watched, no array of it touching the next one."""
+    if not shutil.which("gcc"):
+        raise Unavailable("there is no gcc")
+    wanted = [["gcc", f"-print-file-name={name}"] for name in ("libasan.so", "libstdc++.so.6")]  # XLA throws exceptions
+    found = " ".join(subprocess.run(words, capture_output=True, text=True).stdout.strip() for words in wanted)
+    with tempfile.TemporaryDirectory() as folder:
+        library = str(Path(folder) / "learner.so")
+        subprocess.run(["make", "--silent", "sanitized", f"LIBRARY={library}"], cwd=ROOT, check=True)
+        variables = {"HEADRACE_LEARNER": library, "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0"}
+        yield Place(variables=variables, tests=["tests/engines/learner"])
 
 
 @contextmanager
@@ -123,6 +139,7 @@ CONDITIONS: dict[str, Callable[[], AbstractContextManager[Place]]] = {
     "sse4.2": lambda: instructions("SSE4_2"),
     "avx2": lambda: instructions("AVX2"),
     "generic": generic,
+    "sanitized": sanitized,
     "one-core": one_core,
     "busy": busy,
     "empty-home": empty_home,
@@ -136,7 +153,7 @@ def tried(name: str, place: Place, words: Sequence[str]) -> tuple[bool, str]:
     """Whether the suite passed there, and how it went in a line."""
     log, began = KEPT / f"{name}.txt", time.monotonic()
     usual = ["-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider"]
-    command = [*place.before, place.python, "-m", "pytest", *usual, *words]
+    command = [*place.before, place.python, "-m", "pytest", *usual, *(words or place.tests)]
     with log.open("w") as said:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **place.variables}, stdout=said, stderr=said, start_new_session=True

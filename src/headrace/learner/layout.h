@@ -89,9 +89,22 @@ typedef struct {
     hr_array *found;
 } binder;
 
+#ifdef HR_FENCED /* by builds with AddressSanitizer, which sees one block and not the arrays in it */
+#include <sanitizer/asan_interface.h>
+#define FENCE 256 /* bytes behind each array that nothing may touch */
+static void fence(char *place, size_t size) { ASAN_POISON_MEMORY_REGION(place, size); }
+static void unfence(void *block, size_t size) { ASAN_UNPOISON_MEMORY_REGION(block, size); }
+#else
+#define FENCE 0
+static void fence(char *place, size_t size) { (void)place, (void)size; }
+static void unfence(void *block, size_t size) { (void)block, (void)size; }
+#endif
+
 static void *bytes(binder *b, size_t n) {
+    const size_t room = (n + 64 + 63) / 64 * 64; /* a vector's room behind */
     char *place = b->base ? b->base + b->used : 0;
-    b->used += (n + 64 + 63) / 64 * 64; /* a vector's room behind */
+    if (place) fence(place + room, FENCE);
+    b->used += room + FENCE;
     return place;
 }
 static float *floats(binder *b, size_t n) { return bytes(b, n * sizeof(float)); }

@@ -434,6 +434,7 @@ size_t hr_size(const hr_config *config) {
 hr_learner *hr_init(const hr_config *config, void *memory, uint64_t seed) {
     const size_t size = hr_size(config);
     if (!size || (uintptr_t)memory % 64) return 0;
+    unfence(memory, size);
     memset(memory, 0, size);
     hr_learner *l = memory;
     l->format = HR_FORMAT, l->config = *config, l->key = hr_key_of(seed);

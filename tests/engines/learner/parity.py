@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import Agent
+from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import counted
 from tests.engines.learner.rows import print_rows, words_for
@@ -67,9 +68,9 @@ class Found:
         return error * (size or 1.0) / (max(size, self.largest.get(name, 0.0)) or 1.0)
 
 
-def compare_steps(agent: Agent, spec: EnvSpec, steps: int, look_every: int = 0, along_fast: bool = False) -> Found:
+def compare_steps(agent: Agent, spec: EnvSpec, steps: int, *more: Any, **named: Any) -> Found:
     """Both engines on experience that has everything in it: `compare_answers`."""
-    return compare_answers(agent, spec, *experience(spec.frame_shape, steps), look_every, along_fast)
+    return compare_answers(agent, spec, *experience(spec.frame_shape, steps), *more, **named)
 
 
 def compare_answers(
@@ -79,6 +80,7 @@ def compare_answers(
     answers: Sequence[TimeStep],
     look_every: int = 0,
     along_fast: bool = False,
+    learner: Any = LearnerEngine,
 ) -> Found:
     """Runs both side by side, one put into the state of the other before every step: the learner into the
     reference's, or the other way round.
@@ -87,7 +89,7 @@ def compare_answers(
     the learner has to be within it of the truth, and nearer than the reference. Excused is a step on an edge: an
     input of LeakyReLU so near zero that the last digit of a weight decides its sign, and with it a slope of 1 or 0.01.
     """
-    reference, fast = engines(agent, spec)
+    reference, fast = engines(agent, spec, learner=learner)
     reference.begin(first)
     fast.begin(first)
     found = Found()
@@ -102,7 +104,7 @@ def compare_answers(
         fast.learn(timestep)
         got, wanted = fast.save(), reference.save()
         errors = found.errors(got, wanted)
-        strange = _strange(errors) + _other_metrics(got, wanted)
+        strange = _strange(errors) + other_metrics(got, wanted)
         blame = ""
         if strange or (look_every and t % look_every == 0):
             reference.state, after = before, reference.state
@@ -122,7 +124,7 @@ def _strange(errors: dict[str, float]) -> list[str]:
     return [name for name, error in errors.items() if error > STEP_TOLERANCE]
 
 
-def _other_metrics(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> list[str]:
+def other_metrics(got: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> list[str]:
     return [name for name in wanted if name.startswith(METRICS) and not _alike(got[name], wanted[name])]
 
 

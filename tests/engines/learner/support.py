@@ -65,8 +65,8 @@ class Reference:
         return int(self.state.choice.action)
 
 
-def engines(agent: Agent, spec: EnvSpec, seed: int = 0) -> tuple[Reference, LearnerEngine]:
-    return Reference(agent, spec, seed), LearnerEngine(agent, spec, seed=seed, steps=STEPS)
+def engines(agent: Agent, spec: EnvSpec, seed: int = 0, learner: Any = LearnerEngine) -> tuple[Reference, Any]:
+    return Reference(agent, spec, seed), learner(agent, spec, seed=seed, steps=STEPS)
 
 
 @lru_cache(maxsize=8)

@@ -49,11 +49,16 @@ class Functions:
         raise AttributeError(name)
 
 
+def widest() -> str:
+    """The widest instruction set that both this processor and the library have."""
+    found = library().hr_widest
+    found.restype = ctypes.c_char_p
+    return found().decode()
+
+
 @cache
 def functions() -> Functions:
-    widest = library().hr_widest
-    widest.restype = ctypes.c_char_p
-    return Functions(os.environ.get(VARIANT, widest().decode()))
+    return Functions(os.environ.get(VARIANT, widest()))
 
 
 class Block:
