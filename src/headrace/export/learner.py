@@ -26,11 +26,12 @@ FOR_PYTHON = ("library.c", "random.c", "screen.c")  # what only a program that i
 MAGIC, FORMAT = b"hrst", 1  # of state.bin; FORMAT is learner.h's
 EXACT = (
     "On the machine that the run was trained on, with the compiler that headrace's own learner was built with, every\n"
-    "later step is equal to the bit to those that `headrace train` would take. Elsewhere it is equal to rounding."
+    "later step is equal to the bit to those that `headrace train` would take. Other compilers, processors and widths\n"
+    "of vectors round differently, which learning amplifies."
 )
 ROUNDED = (
-    "The run was trained by headrace's {engine} engine: this learner goes on from the same state, and every later\n"
-    "step is equal to that engine's to rounding."
+    "The run was trained by headrace's {engine} engine. This learner goes on from the same state; it rounds\n"
+    "differently, which learning amplifies."
 )
 
 
@@ -81,20 +82,25 @@ def _words(saved: Saved, block: Block, state: int) -> dict[str, object]:
         "title": saved.title, "run": run.name, "step": saved.step, "hash": _hash(run), "seed": run.seed, "exact": exact,
         "frame": frame, "shape": " x ".join(map(str, spec.frame_shape)), "actions": spec.n_actions,
         "action_names": names, "state": state, "memory": block.size,
-        "config": " \\\n".join(_initialiser(describe(run.agent, spec, run.steps), "    ")),
+        "config": initialiser(describe(run.agent, spec, run.steps)),
     }  # fmt: skip
 
 
-def _initialiser(value: ctypes.Structure, indent: str) -> Iterator[str]:
-    """A struct's fields with their values, as C writes them; those that are 0 may be left out."""
+def initialiser(config: ctypes.Structure) -> str:
+    """The struct in C, as lines of a macro."""
+    return " \\\n".join(f"    {field}," for field in _fields(config))
+
+
+def _fields(value: ctypes.Structure) -> Iterator[str]:
+    """A struct's fields with their values; those that are 0 may be left out."""
     for name, *_ in value._fields_:
         if text := _text(getattr(value, name)):
-            yield f"{indent}.{name} = {text},"
+            yield f".{name} = {text}"
 
 
 def _text(value: object) -> str:
     if isinstance(value, ctypes.Structure):
-        inner = " ".join(_initialiser(value, "")).removesuffix(",")
+        inner = ", ".join(_fields(value))
         return f"{{{inner}}}" if inner else ""
     if isinstance(value, ctypes.Array):
         inner = ", ".join(text for text in map(_text, value) if text)
