@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterable
 from os import PathLike
 
+NEAR = 0.6  # how alike two names are that may be mistaken for each other, from 0 to 1
 LISTED_NAMES = 12  # more known names than this are counted, not listed
 
 
@@ -75,15 +76,19 @@ class StorageFull(HeadraceError):
         return type(self), (self.path, self.needed, self.reason)
 
 
-def unknown(kind: str, value: str, known: Iterable[str]) -> UnknownName:
-    """An error that names the value, the nearest known name where one is near, and the known names."""
+def unknown(kind: str, value: str, known: Iterable[str], meant: str = "") -> UnknownName:
+    """An error that names the value, what was `meant` or the nearest known name where one is near, and the known."""
     names = sorted(known)
-    return UnknownName(f"unknown {kind} {value!r}{_suggestion(value, names)} {_known(kind, names)}.")
+    said = f"; did you mean {meant!r}?" if meant else _suggestion(value, names)
+    return UnknownName(f"unknown {kind} {value!r}{said} {_known(kind, names)}.")
 
 
 def _suggestion(value: str, names: list[str]) -> str:
-    by_lower_case = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(value.lower(), by_lower_case, n=1, cutoff=0.5)
+    """The name that is most alike; what the value has before its last slash counts only where no name begins so."""
+    before = value[: value.rfind("/") + 1].lower()
+    shared = before if any(name.lower().startswith(before) for name in names) else ""
+    by_lower_case = {name.lower().removeprefix(shared): name for name in names}
+    near = difflib.get_close_matches(value.lower().removeprefix(shared), by_lower_case, n=1, cutoff=NEAR)
     return f"; did you mean {by_lower_case[near[0]]!r}?" if near else "."
 
 

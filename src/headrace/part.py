@@ -283,6 +283,15 @@ def tweak(part: Any, *settings: str) -> Any:
     return part
 
 
+def paths(part: Part) -> list[str]:
+    """The dotted path of every setting."""
+    found = []
+    for f in dataclasses.fields(part):
+        value = getattr(part, f.name)
+        found += [f.name, *(f"{f.name}.{path}" for path in (paths(value) if isinstance(value, Part) else ()))]
+    return found
+
+
 def has(part: Any, path: str) -> bool:
     """Whether the part has a setting of this dotted path."""
     for key in path.split("."):
@@ -299,7 +308,8 @@ def _replaced(part: Any, keys: list[str], path: str, value: Any) -> Any:
         raise BadSetting(f"cannot set {path}: {keys_above(path, keys)} is {part!r}, which has no settings")
     if key not in names:
         where = f" (in {path})" if path != key else ""
-        raise unknown(f"setting of {type(part).__name__}{where}", key, names)
+        deeper = [inner for inner in paths(part) if inner.endswith(f".{key}")]
+        raise unknown(f"setting of {type(part).__name__}{where}", key, names, next(iter(deeper), ""))
     new = _replaced(getattr(part, key), rest, path, value) if rest else value
     return dataclasses.replace(part, **{key: new})
 

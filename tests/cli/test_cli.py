@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,6 +127,11 @@ def test_show(capsys: pytest.CaptureFixture[str], finished: Trained) -> None:
     assert found["episodes"] == len(RunFolder.read(finished.path).episodes()["step"])
     text = said(capsys, "show", str(finished.path))
     assert "steps     3,000 of 3,000 (100%)" in text
+    assert re.search(r"\nspeed     [\d,]+ steps/s, [\d,]+ s in all\n", text)
+    assert " (return of 100 episodes, mean of the last 3 log points)\n" in text
+    assert "\nsettings  Agent(td=Qrc(lr=0.0001, gamma=0.99," in text
+    assert "\nmean return of the last 100 episodes\n" in text
+    assert "█" in text
     assert f"digest    {found['digest']}" in text
     assert contents(finished.path) == before
 
@@ -174,7 +182,7 @@ def test_variants(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(said(capsys, "variants", "--json"))
     nine = "dqn dqn+spr strq strq+spr strq+spr+orth strq+spr+orth2 qrc qrc+spr qrc+spr+orth"
     assert [v["name"] for v in found if v["kind"] == "variant"] == nine.split()
-    assert {"name", "kind", "parameters", "expression", "agent"} == found[0].keys()
+    assert {"name", "kind", "about", "parameters", "expression", "agent"} == found[0].keys()
     text = said(capsys, "variants")
     assert all(v["name"] in text for v in found)
 
@@ -189,7 +197,7 @@ def test_envs(capsys: pytest.CaptureFixture[str]) -> None:
         "minatar/space_invaders": ([10, 10, 6], 4),
     }
     everything = said(capsys, "envs")
-    for words in ("10x10x7", "atari/pong", "octax/worm", "probe/ends", "atari26/*", "gym/ID"):
+    for words in ("minatar/*", "space_invaders", "wizard_of_wor", "worm", "ends", "atari26/*", "gym/ID"):
         assert words in everything
     assert all(e["observation"] is None for e in json.loads(said(capsys, "envs", "--json")) if "atari" in e["name"][:5])
 
@@ -207,6 +215,48 @@ def test_eval_and_play(capsys: pytest.CaptureFixture[str], finished: Trained, tm
     played = json.loads(said(capsys, "play", str(finished.path), "--out", str(out), "--max-steps", "3", "--json"))
     assert played == {"out": str(out), "return": played["return"], "length": 3, "step": 3000}
     assert out.read_bytes().startswith(b"GIF89a")
+
+
+def test_play_without_a_place_writes_beside_the_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, finished_compiled: Trained, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = shutil.copytree(finished_compiled.path, tmp_path / "run")
+    words = ("play", str(run), "--max-steps", "3", "--json")
+    assert json.loads(said(capsys, *words))["out"] == str(run / "episode_at_3000.gif")
+    assert "needs the program ffmpeg" in said(capsys, *words, "--out", "x.mp4", status=1)
+
+    ffmpeg = tmp_path / "ffmpeg"  # it is given as many bytes as three pictures have
+    ffmpeg.write_text(
+        f"#!{sys.executable}\nimport sys\nopen(sys.argv[-1], 'w').write(str(len(sys.stdin.buffer.read())))\n"
+    )
+    ffmpeg.chmod(0o755)
+    assert json.loads(said(capsys, *words))["out"] == str(run / "episode_at_3000.mp4")
+    assert (run / "episode_at_3000.mp4").read_text() == str(3 * 160 * 160 * 3)
+
+
+def test_show_tells_what_was_changed_since_a_run_finished(
+    capsys: pytest.CaptureFixture[str], finished_compiled: Trained, tmp_path: Path
+) -> None:
+    run = shutil.copytree(finished_compiled.path, tmp_path / "run")
+    os.truncate(run / "metrics.csv", 400)
+    assert "\ndamaged   it was changed after it finished (metrics.csv has 400 bytes" in said(capsys, "show", str(run))
+    assert "metrics.csv has 400 bytes" in json.loads(said(capsys, "show", str(run), "--json"))["damage"]
+    (run / "metrics.csv").write_text("what is this\n1,2\n")
+    assert "\nnote      " in said(capsys, "show", str(run))
+
+
+def test_an_old_runs_digest_tells_of_other_episodes(
+    capsys: pytest.CaptureFixture[str], finished_compiled: Trained, tmp_path: Path
+) -> None:
+    run = shutil.copytree(finished_compiled.path, tmp_path / "run")
+    facts = json.loads((run / "manifest.json").read_text())
+    facts.pop("tables", None)
+    (run / "manifest.json").write_text(json.dumps(facts))
+    assert "note" not in said(capsys, "show", str(run))
+    lines = (run / "episodes.csv").read_text().splitlines(keepends=True)
+    (run / "episodes.csv").write_text("".join(lines[:-1]))
+    assert "its digest is not the one with which it finished" in said(capsys, "show", str(run))
 
 
 # Mistakes
@@ -245,15 +295,14 @@ def test_a_mistake_is_named_and_nothing_is_written(
 
 
 def test_words_that_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "must be a number such as 30 or 5e6, got '5k'" in refused(capsys, *TRAIN, "--steps", "5k")
+    assert "must be a number such as 30, 20k or 5e6, got '5x'" in refused(capsys, *TRAIN, "--steps", "5x")
     assert "got 'x'" in refused(capsys, "eval", "run", "--episodes", "x")
     assert "COMMAND" in refused(capsys)
-    assert "--out" in refused(capsys, "play", "run")
 
 
 def test_a_word_too_many_is_told_by_its_command_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     error = refused(capsys, "show", "runs/a", "runs/b")
-    assert error == "headrace show: cannot make sense of: runs/b; `headrace show --help` says what it takes\n"
+    assert error == "headrace show: cannot make sense of: runs/b; `headrace show --help` lists its options\n"
     assert refused(capsys, "--loud", "variants").startswith("headrace: cannot make sense of: --loud; ")
 
 
@@ -288,7 +337,7 @@ def test_a_folder_of_another_run(
     assert contents(path) == before
 
 
-@pytest.mark.parametrize("words", [("show",), ("eval",), ("play", "--out", "x.gif")])
+@pytest.mark.parametrize("words", [("show",), ("eval",), ("play",)])
 def test_what_is_no_run(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     name, *rest = words
     assert "does not exist" in said(capsys, name, str(tmp_path / "none"), *rest, status=1)
@@ -296,8 +345,8 @@ def test_what_is_no_run(words: tuple[str, ...], capsys: pytest.CaptureFixture[st
 
 
 def test_a_video_of_an_unknown_kind(capsys: pytest.CaptureFixture[str], finished_compiled: Trained) -> None:
-    error = said(capsys, "play", str(finished_compiled.path), "--out", "x.mp4", status=1)
-    assert "must end in .gif, .webp or .png, got 'x.mp4'" in error
+    error = said(capsys, "play", str(finished_compiled.path), "--out", "x.avi", status=1)
+    assert "must end in .mp4, .gif, .webp, .png, got 'x.avi'" in error
 
 
 def test_ctrl_c_while_looking_at_something(

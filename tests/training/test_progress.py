@@ -8,11 +8,13 @@ import pty
 import re
 import struct
 import termios
+import threading
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from headrace.training import progress
 from headrace.training.progress import Line, Silent, for_terminal, line
 from headrace.training.run import make_run
 from tests.small_runs import Command, small_words
@@ -113,3 +115,29 @@ def everything_from(terminal: int) -> str:
         except OSError:  # the other side is closed
             os.close(terminal)
             return data.decode()
+
+
+def test_what_takes_long_shows_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SAY_SECONDS", 0.001)
+    out, written = StringIO(), threading.Event()
+    shown, write = Line(out), out.write
+
+    def watched(text: str) -> int:
+        if " ... 0:0" in text:
+            written.set()
+        return write(text)
+
+    monkeypatch.setattr(out, "write", watched)
+    shown.say("compiling")
+    assert written.wait(60)
+    shown.close()
+    assert out.getvalue().startswith("\r\x1b[Kcompiling ...")
+
+
+def test_a_line_that_a_narrower_terminal_has_wrapped_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = StringIO()
+    shown, widths = Line(out), iter((99, 39))
+    monkeypatch.setattr(progress, "width_of", lambda _: next(widths))
+    shown._write("x" * 99)
+    shown._write("y")
+    assert out.getvalue().endswith("\x1b[2A\r\x1b[Jy")

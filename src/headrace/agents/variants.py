@@ -90,6 +90,41 @@ RECIPES: dict[str, Agent] = {
 
 KNOWN = {**VARIANTS, **ABLATIONS, **RECIPES}
 
+ABOUT: dict[str, str] = {  # in a line each
+    "dqn": "streaming DQN: SGD, a target network, memory of one transition",
+    "dqn+spr": "with SPR beside it",
+    "strq": "Stream Q(lambda) with ObGD",
+    "strq+spr": "with SPR; shared modules take half of each update",
+    "strq+spr+orth": "and orth: SPR's gradient loses its component along its own past",
+    "strq+spr+orth2": "and orth2: SPR's update loses its component along the RL update",
+    "qrc": "QRC(lambda): gradient TD with a second network",
+    "qrc+spr": "with SPR beside it",
+    "qrc+spr+orth": "and orth; what the paper recommends",
+    "dqn+unguarded": "without the bound on gradients, as the paper's text has it",
+    "qrc+unguarded": "without the bound on gradients, as the paper's text has it",
+    "dqn+replay5": "memory of five transitions",
+    "dqn+polyak": "target network by averaging, 0.995 a step",
+    "qrc+target": "target network, copied every 1,000 steps",
+    "qrc+orth_td": "orth on the RL update",
+    "qrc+curl": "CURL instead of SPR",
+    "qrc+spr+projected": "orth whose history averages projected gradients",
+    "qrc+spr+raw_current": "orth whose history includes the present gradient",
+    "qrc+spr+tau99": "SPR's targets averaged with 0.99, no augmentation",
+    "qrc+spr+mean": "SPR's loss as the mean over its horizon instead of the sum",
+    "qrc+spr+separate": "SPR with a projection of its own",
+    "qrc+spr+every5": "SPR at every fifth step",
+    "qrc+spr+greedy": "SPR on greedy steps only",
+    "qrc+spr+pcgrad": "PCGrad between the two updates",
+    "strq+spr+sum": "updates added instead of mixed",
+    "strq+spr+orth2+average": "orth2 against a moving average of RL updates",
+    "released": "qrc+spr+orth as the paper's released code has it",
+    "released-down": "the same with the sign put right: every module descends SPR's loss",
+    "released-dqn": "dqn of that code",
+    "released-dqn+spr": "dqn+spr of that code",
+    "released-four": "qrc+spr+orth with four of that code's errors alone",
+    "qrc+swift": "qrc with three times the learning rate: the best on MinAtar of what was tried",
+}
+
 
 UNGUARDED = "+unguarded"  # after any name: the agent as it was published, without a bound on its gradients
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from headrace.analysis.records import Problem, Record, find_runs
 from headrace.errors import HeadraceError, counted
 from headrace.part import from_json
 from headrace.runs.folder import RunFolder
+from headrace.runs.strict_json import dumps
 from headrace.training.health import SYMPTOMS, Finding, Row, Watch, mean_cosine, rows_of
 
 ABOUT = "what is known of a run's health, over time"
@@ -94,7 +94,7 @@ def run(words: argparse.Namespace) -> int:
     for problem in problems:
         print(f"headrace: {problem.path}: {problem.why}", file=sys.stderr)
     if words.json:
-        print(json.dumps({"runs": [_plain(e) for e in examined], "symptoms": symptoms()}, indent=2))
+        print(dumps({"runs": [_plain(e) for e in examined], "symptoms": symptoms()}))
     else:
         print("\n".join(_alone(examined[0]) if len(examined) == 1 else _together(examined)))
     return ILL if any(e.findings for e in examined) else 0

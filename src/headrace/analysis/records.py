@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -181,8 +181,8 @@ def read_record(path: str | Path) -> Record:
         raise HeadraceError(f"{path / manifest.FILE} does not say which run this is: {error}") from error
     if why := damage(path, facts):
         raise HeadraceError(why)
-    agent = _agent_label(json.dumps(identity["agent"], sort_keys=True), facts.get("agent", "unknown"))
-    suite, env = _env_labels(json.dumps(identity["env"], sort_keys=True))
+    agent = agent_label(identity["agent"], facts.get("agent", "unknown"))
+    suite, env = env_labels(identity["env"])
     tail = last_rows(path / METRICS, SCORED_POINTS)
     step, engine = newest_step(path / METRICS, tail), identity.get("engine", "unknown")
     seed, steps = identity["seed"], identity["steps"]
@@ -194,9 +194,13 @@ def state_of(path: Path, facts: manifest.Manifest) -> str:
     return "interrupted" if facts["status"] == "running" and not is_held(path) else facts["status"]
 
 
+def env_labels(env: Mapping[str, Any]) -> tuple[str, str]:
+    """The suite and the environment's name; rules that are not the usual ones make another suite of it."""
+    return _env_labels(json.dumps(env, sort_keys=True))
+
+
 @cache
 def _env_labels(env_json: str) -> tuple[str, str]:
-    """The suite and the environment's name; rules that are not the usual ones make another suite of it."""
     env = json.loads(env_json)
     name = env["name"]
     try:
@@ -206,9 +210,13 @@ def _env_labels(env_json: str) -> tuple[str, str]:
     return name.partition("/")[0] + rules, name
 
 
+def agent_label(agent: Mapping[str, Any], said: str) -> str:
+    """The agent's name; one with parts of another version keeps the name that its run gave it."""
+    return _agent_label(json.dumps(agent, sort_keys=True), said)
+
+
 @cache
 def _agent_label(agent_json: str, said: str) -> str:
-    """The agent's name; one with parts of another version keeps the name that its run gave it."""
     try:
         return name_of(agent_of(json.loads(agent_json)))
     except HeadraceError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import BadSetting, unknown
+from headrace.runs.strict_json import dumps
 
 ABOUT = "measure how fast agents learn on this machine, and how near that is to its limit"
 ENGINES = {"learner": ("learner",), "reference": ("reference",), "both": ("learner", "reference")}
@@ -66,7 +66,7 @@ def _write(where: str | None, found: dict[str, Any]) -> None:
 
     if where is None:
         return
-    data = json.dumps(found, indent=2)
+    data = dumps(found)
     if where == "-":
         print(data)
     else:

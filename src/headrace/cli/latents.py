@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.errors import BadSetting, HeadraceError
 from headrace.runs import packs
+from headrace.runs.strict_json import dumps
 
 ABOUT = "what a run's encoder has learnt: effective rank, silent units, probes and t-SNE over training"
 
@@ -39,7 +40,7 @@ def run(words: argparse.Namespace) -> int:
             print(f"headrace: {path}: {error}", file=sys.stderr)
     if words.json:
         shown = [{"run": str(path), **json.loads(packs.read(path, NUMBERS))} for path, _ in results]
-        print(json.dumps(shown, indent=2))
+        print(dumps(shown))
     else:
         print("\n\n".join(text(path, found) for path, found in results))
     return 1 if failed else 0

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from headrace.agents import VARIANTS
 from headrace.analysis import doctor as doctor_command
 from headrace.analysis import watch as watch_command
 from headrace.cli import bench as bench_command
+from headrace.cli import completion as completion_command
 from headrace.cli import export as export_command
 from headrace.cli import latents as latents_command
+from headrace.cli import names as names_command
 from headrace.cli import report as report_command
 from headrace.cli import reproduce as reproduce_command
+from headrace.cli import show as show_command
 from headrace.cli import sweep as sweep_command
 from headrace.cli.interrupts import INTERRUPTED, stopped
+from headrace.cli.output import notify, print_anything, put
 from headrace.engines.jax.programs import reuse_compiled_programs
 from headrace.envs.gym import IMPORTS, require_module_name
-from headrace.errors import HeadraceError, counted
+from headrace.envs.registry import FAMILIES
+from headrace.errors import HeadraceError, counted, unknown
+from headrace.part import paths
 from headrace.runs.manifest import machine_facts
 from headrace.training.sinks import SINKS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    print_anything()
     arguments = _parser().parse_args(argv)
     try:
         _name_imports(arguments)
@@ -65,27 +73,66 @@ def _name_imports(words: argparse.Namespace) -> None:
         os.environ[IMPORTS] = ",".join(named)
 
 
+UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
+
+
 def _number(text: str) -> float:
+    """30, 5e6, 20k or 1.5M."""
+    unit = UNITS.get(text[-1:].lower())
     try:
-        return float(text)
+        return float(f"{float(text[:-1]) * unit:.12g}") if unit else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number such as 30 or 5e6, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number such as 30, 20k or 5e6, got {text!r}") from None
 
 
 class _Parser(argparse.ArgumentParser):
     """Tells what is wrong in one line, as the command that it was said to."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        self._require_command(sys.argv[1:] if args is None else args)
         found, more = super().parse_known_args(args, namespace)
         if more:
-            self.error(f"cannot make sense of: {' '.join(more)}")
+            self.error(f"cannot make sense of: {' '.join(more)}{self._meant(more)}")
         return found, more
 
+    def _require_command(self, words: Sequence[str]) -> None:
+        """An error that names the nearest command, where there are commands and the first word is none."""
+        known = [name for action in self._subparsers_of() for name in action.choices]
+        if known and words and not words[0].startswith("-") and words[0] not in known:
+            self.error(str(unknown("command", words[0], known)).rstrip("."))
+
+    def _subparsers_of(self) -> list[Any]:
+        return [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+
+    def options(self) -> dict[str, list[str]]:
+        """The options of every command, by its name."""
+        return {
+            name: sorted(word for word in parser._option_string_actions if word.startswith("--"))
+            for action in self._subparsers_of()
+            for name, parser in action.choices.items()
+        }
+
+    def _meant(self, more: Sequence[str]) -> str:
+        """How a setting is written, where a word has a setting's name: --lr 3e-4, lr=3e-4."""
+        found = re.fullmatch(r"-{0,2}([a-z][\w.]*)(?:=(.*))?", more[0])
+        if not found or "--set" not in self._option_string_actions:
+            return ""
+        value = found[2] or next(iter(more[1:]), "VALUE")
+        meant = [f"--set {path}={value}" for path in _settings_named(found[1])]
+        return f"; did you mean {' or '.join(meant)}?" if meant else ""
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says what it takes\n")
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` lists its options\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _settings_named(name: str) -> list[str]:
+    """The settings of the paper's agents and of environments whose path ends in this name."""
+    found = [path for agent in VARIANTS.values() for path in paths(agent)]
+    found += [f"env.{path}" for family in FAMILIES.values() for path in paths(family.rules)]
+    return [path for path in dict.fromkeys(found) if path == name or path.endswith(f".{name}")]
+
+
+def _parser() -> _Parser:
     parser = _Parser(
         prog="headrace",
         description="Streaming deep reinforcement learning with online representation learning.",
@@ -99,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
     export_command.add_words(_command(commands, "export", export_command.run, export_command.ABOUT))
-    _run_word(_command(commands, "show", _show, "what a run is and how far it got"))
+    show_command.add_words(_command(commands, "show", show_command.run, show_command.ABOUT))
     doctor_command.add_words(_command(commands, "doctor", doctor_command.run, doctor_command.ABOUT))
     latents_command.add_words(_command(commands, "latents", latents_command.run, latents_command.ABOUT), _number)
     report_command.add_words(_command(commands, "report", report_command.run, report_command.ABOUT), _number)
@@ -108,8 +155,12 @@ def _parser() -> argparse.ArgumentParser:
         _command(commands, "reproduce", reproduce_command.run, reproduce_command.ABOUT), _number
     )
     bench_command.add_words(_bare_command(commands, "bench", bench_command.run, bench_command.ABOUT), _number)
-    _command(commands, "variants", _variants, "the agents that have a name")
-    _envs_words(_command(commands, "envs", _envs, "the environments that have a name"))
+    _command(commands, "variants", names_command.show_variants, "the agents that have a name")
+    names_command.add_env_words(
+        _command(commands, "envs", names_command.show_envs, "the environments that have a name")
+    )
+    complete = completion_command.command(parser.options)
+    completion_command.add_words(_bare_command(commands, "completion", complete, completion_command.ABOUT))
     return parser
 
 
@@ -129,10 +180,6 @@ def _command(commands: Any, name: str, call: Callable[[argparse.Namespace], int]
     return parser
 
 
-def _envs_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("word", metavar="NAME", nargs="?", default="", help="tell more of these, e.g. 'atari26/*'")
-
-
 def _run_word(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run's folder, as `headrace train` names it")
 
@@ -140,8 +187,8 @@ def _run_word(parser: argparse.ArgumentParser) -> None:
 def _train_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("variant", metavar="VARIANT", help="e.g. qrc+spr+orth; `headrace variants` lists them")
     parser.add_argument("env", metavar="ENVIRONMENT", help="e.g. minatar/breakout; `headrace envs` lists them")
-    parser.add_argument("--seed", type=_number, default=0, help="of everything random (0)")
-    parser.add_argument("--steps", type=_number, default=5e6, help="environment steps of the whole run (5e6)")
+    parser.add_argument("--seed", type=_number, default=0, help="seed of all random numbers (0)")
+    parser.add_argument("--steps", type=_number, default=5e6, help="environment steps of the whole run, e.g. 20k (5M)")
     parser.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="PATH=VALUE",
         help="change a setting, e.g. aux.objective.horizon=3 or env.sticky=0; may be given many times",
@@ -171,7 +218,9 @@ def _eval_words(parser: argparse.ArgumentParser) -> None:
 
 def _play_words(parser: argparse.ArgumentParser) -> None:
     _run_word(parser)
-    parser.add_argument("--out", required=True, metavar="FILE", help="a .gif, .webp or .png (animated)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="a .mp4, .gif, .webp or .png (beside the run; an .mp4 where ffmpeg is installed)"
+    )
     _policy_words(parser, 1_000)
 
 
@@ -199,7 +248,7 @@ def _train(words: argparse.Namespace) -> int:
         "score_points": done.score.points if done.score else 0,
         "did_nothing": done.did_nothing,
     }
-    _print(words, result, _trained_text(result))
+    put(words, result, _trained_text(result))
     return INTERRUPTED if done.status == "interrupted" else 0
 
 
@@ -213,7 +262,7 @@ def _trained_text(result: dict[str, Any]) -> str:
 
 
 def _score_text(result: dict[str, Any]) -> str:
-    return f"{result['score']:.4g} (mean of {counted(result['score_points'], 'point')})"
+    return show_command.score_text(result)
 
 
 def _evaluate(words: argparse.Namespace) -> int:
@@ -223,7 +272,7 @@ def _evaluate(words: argparse.Namespace) -> int:
     found = evaluate(
         words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps
     )
-    _notify(found.notices)
+    notify(found.notices)
     returns = found.returns
     result = {
         "run": words.run,
@@ -241,7 +290,7 @@ def _evaluate(words: argparse.Namespace) -> int:
     spread = "{mean:.4g} +- {std:.3g} over {played} (min {min:g}, max {max:g})"
     played = spread.format(**result, played=counted(len(returns), "episode"))
     cut = f"; stopped at the limit of steps: {counted(found.cut, 'episode')}" if found.cut else ""
-    _print(words, result, f"return {played} at step {found.step:,}, epsilon {found.epsilon:g}{cut}")
+    put(words, result, f"return {played} at step {found.step:,}, epsilon {found.epsilon:g}{cut}")
     return 0
 
 
@@ -250,67 +299,8 @@ def _play(words: argparse.Namespace) -> int:
 
     reuse_compiled_programs()
     found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps)
-    _notify(found.notices)
+    notify(found.notices)
     episode = found.episodes[0]
-    result = {"out": words.out, "return": episode.episode_return, "length": episode.length, "step": found.step}
-    _print(words, result, f"{words.out}: return {episode.episode_return:g} in {episode.length:,} steps")
+    result = {"out": str(found.out), "return": episode.episode_return, "length": episode.length, "step": found.step}
+    put(words, result, f"{found.out}: return {episode.episode_return:g} in {episode.length:,} steps")
     return 0
-
-
-def _show(words: argparse.Namespace) -> int:
-    from headrace.cli import show
-
-    found = show.run(words.run)
-    identity, done = found["manifest"]["identity"], found["steps_done"] / found["steps"]
-    lines = [
-        f"{found['name']} on {found['env']}, seed {identity['seed']}, engine {identity['engine']}",
-        f"status    {found['status']}",
-        f"cause     {found['cause']}" if found["cause"] else "",
-        f"exact     no: {why}" if (why := found["why_not_exact"]) else "",
-        f"steps     {found['steps_done']:,} of {found['steps']:,} ({done:.0%})",
-        f"episodes  {'not kept' if found['episodes'] is None else format(found['episodes'], ',')}",
-        f"score     {_score_text(found)}" if found["score_points"] else "",
-        f"started   {found['manifest']['start']}",
-        f"commit    {found['manifest'].get('commit') or 'unknown'}",
-        f"digest    {found['digest'] or '-'}",
-        *(f"note      {notice}" for notice in found["notices"]),
-    ]
-    _print(words, found, "\n".join(line for line in lines if line))
-    return 0
-
-
-def _variants(words: argparse.Namespace) -> int:
-    from headrace.cli import show
-
-    found = show.variants()
-    lines = [f"{v['name']:24} {v['kind']:9} {v['parameters']:>10,}" for v in found]
-    _print(words, found, "\n".join([f"{'name':24} {'kind':9} parameters (on MinAtar Breakout)", *lines]))
-    return 0
-
-
-def _envs(words: argparse.Namespace) -> int:
-    from headrace.cli import show
-    from headrace.envs.registry import SETS
-
-    found = show.envs(words.word)
-    lines = [f"{'name':24} {'sees':10} actions", *(f"{e['name']:24} {_seen_and_done(e)}" for e in found)]
-    if not words.word:
-        lines += [f"{name + '/*':24} {len(members)} of them, the paper's" for name, members in SETS.items()]
-        lines += [f"{'gym/ID':24} any registered Gymnasium environment", "`headrace envs NAME` tells more"]
-    _print(words, found, "\n".join(lines))
-    return 0
-
-
-def _seen_and_done(env: dict[str, Any]) -> str:
-    if env["observation"] is None:
-        return f"pip install '{env['install']}'" if env["install"] else ""
-    return f"{'x'.join(map(str, env['observation'])):10} {', '.join(env['actions'])}"
-
-
-def _notify(notices: Sequence[str]) -> None:
-    for notice in notices:
-        print(f"headrace: {notice}", file=sys.stderr)
-
-
-def _print(words: argparse.Namespace, result: Any, text: str) -> None:
-    print(json.dumps(result, indent=2) if words.json else text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 
@@ -21,6 +20,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 def run(words: argparse.Namespace) -> int:
     from headrace.analysis.report.folder import write_report
     from headrace.errors import counted
+    from headrace.runs.strict_json import dumps
     from headrace.training.run import whole
 
     say = (lambda _: None) if words.quiet else (lambda what: print(what, file=sys.stderr, flush=True))
@@ -28,7 +28,7 @@ def run(words: argparse.Namespace) -> int:
     for notice in written.notices:
         print(f"headrace: {notice}", file=sys.stderr)
     if words.json:
-        print(json.dumps({**written._asdict(), "page": str(written.page)}, indent=2))
+        print(dumps({**written._asdict(), "page": str(written.page)}))
     else:
         print(f"{written.page}: {counted(written.runs, 'run')}, {counted(written.files, 'file')}")
     return 0

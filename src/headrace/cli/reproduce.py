@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cli.sweep import add_place_words, exit_status, place_of, sweep_as_told
 from headrace.errors import BadSetting
+from headrace.runs.strict_json import dumps
 from headrace.training.run import Run
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(words: argparse.Namespace) -> int:
     plan = runs_of(tables)
     if words.status:
         found = coverage(words.results, words.suite, plan)
-        print(json.dumps({"suite": words.suite, **found.as_json()}, indent=2) if words.json else found.text())
+        print(dumps({"suite": words.suite, **found.as_json()}) if words.json else found.text())
         return 0
     words.out = words.out or f"runs/reproduce_{words.suite}{'_quick' if words.quick else ''}"
     swept = _swept(words, tables, plan)
@@ -108,7 +108,7 @@ def _interrupted(words: argparse.Namespace, swept: Swept) -> int:
     from headrace.sweep.display import summary
 
     if words.json:
-        print(json.dumps({**_facts(words, swept), "page": None}, indent=2))
+        print(dumps({**_facts(words, swept), "page": None}))
     else:
         print(f"stopped and saved, the same command continues: {words.out}  {summary(swept.standings)}")
     return exit_status(swept)
@@ -131,7 +131,7 @@ def _reported(words: argparse.Namespace, swept: Swept) -> int:
         if standing.state != "done":
             _say(f"{standing.state}: {standing.run.name} {standing.cause}".rstrip())
     if words.json:
-        print(json.dumps({**_facts(words, swept), "page": str(written.page)}, indent=2))
+        print(dumps({**_facts(words, swept), "page": str(written.page)}))
     else:
         print(f"{summary(swept.standings)}; the report is {written.page}")
     return exit_status(swept)

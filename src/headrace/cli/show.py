@@ -1,77 +1,154 @@
-"""What there is to say of variants, environments and runs, as plain values and as text."""
+"""The command `headrace show`: what a run is, how far it got, how well it does."""
 
 from __future__ import annotations
 
+import argparse
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.agents import ABLATIONS, RECIPES, VARIANTS, name_of, parameter_count, to_json
-from headrace.envs.registry import FAMILIES, environment, matching, names
-from headrace.part import from_json
+from headrace.agents import agent_of
+from headrace.analysis.records import agent_label, env_labels, state_of
+from headrace.cli.output import put
+from headrace.cli.text_curve import BLOCKS, text_curve
+from headrace.errors import HeadraceError, counted
 from headrace.runs import packs
-from headrace.runs.checkpoints import final_arrays
-from headrace.runs.folder import RunFolder
-from headrace.runs.manifest import why_ended, why_not_exact
-from headrace.training.run import run_of
+from headrace.runs.checkpoints import Checkpoint, final_arrays
+from headrace.runs.folder import METRICS, RunFolder, damage, score
+from headrace.runs.manifest import require_run, why_ended, why_not_exact
+from headrace.runs.rows import newest_step
+from headrace.runs.tables import Columns
 
-EXAMPLE = ((10, 10, 4), 3)  # MinAtar Breakout's observation and number of actions
-
-
-def variants() -> list[dict[str, Any]]:
-    groups = (("variant", VARIANTS), ("ablation", ABLATIONS), ("recipe", RECIPES))
-    return [
-        {
-            "name": name,
-            "kind": kind,
-            "parameters": parameter_count(agent, *EXAMPLE),
-            "expression": repr(agent),
-            "agent": to_json(agent),
-        }
-        for kind, found in groups
-        for name, agent in found.items()
-    ]
+ABOUT = "what a run is, how far it got and how well it does"
+WIDTH = 90  # letters of a line of settings
+CHANGED = "its digest is not the one with which it finished: a table or checkpoint was changed since"
 
 
-def envs(word: str = "") -> list[dict[str, Any]]:
-    """The environments that a word or pattern names, or all that have a name.
-
-    What an agent sees and does there is told of those asked for, and of those that take no package to find out.
-    """
-    rows = []
-    for found in map(environment, matching(word) if word else names()):
-        spec = found.spec() if word or found.at_hand else None
-        rows.append(
-            {
-                "name": found.name,
-                "observation": list(spec.observation_shape) if spec else None,
-                "actions": list(spec.actions) if spec else None,
-                "install": found.install or None,
-                "rules": to_json(found.rules),
-                "about": FAMILIES[found.name.partition("/")[0]].about,
-            }
-        )
-    return rows
+def add_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run's folder, as `headrace train` names it")
 
 
-def run(path: str | Path) -> dict[str, Any]:
-    """Everything of a run in brief: manifest, steps done, score, digest of its newest checkpoint."""
-    folder = RunFolder.read(path)
-    checkpoint, metrics, found = folder.latest(), folder.metrics(), folder.score()
-    logged = int(metrics["step"][-1]) if len(metrics.get("step", ())) else 0
-    digest = folder.digest(final_arrays(checkpoint.arrays)) if checkpoint else folder.manifest.get("digest")
-    return {
+def run(words: argparse.Namespace) -> int:
+    found, metrics = describe(words.run)
+    put(words, found, "\n".join(_lines(found, metrics)))
+    return 0
+
+
+def describe(path: str | Path) -> tuple[dict[str, Any], Columns]:
+    """Everything of a run in brief, and its log. What cannot be read is told among the notices."""
+    folder, notices = RunFolder.read(path), list[str]()
+    facts = folder.manifest
+    identity = facts["identity"]
+    try:
+        require_run(identity)
+    except ValueError as error:
+        raise HeadraceError(f"{path} does not say which run it is: {error}") from error
+    checkpoint = folder.latest()
+    metrics, speed, episodes = (_read(table, notices) for table in (folder.metrics, folder.speed, folder.episodes))
+    step = checkpoint.step if checkpoint else newest_step(folder.path / METRICS, metrics)
+    seconds = facts.get("seconds", float(sum(speed.get("seconds", ())[-1:])))
+    changed, found, digest = damage(folder.path, facts), score(metrics), _digest(folder, checkpoint)
+    if digest != facts.get("digest", digest) and facts["status"] == "finished" and not changed:
+        notices.append(CHANGED)
+    result = {
         "path": str(path),
-        "name": name_of(from_json(folder.identity["agent"])),
-        "manifest": folder.manifest,
-        "status": folder.status,
-        "cause": why_ended(folder.manifest) or None,
-        "why_not_exact": why_not_exact(folder.manifest) or None,
-        "env": run_of(folder.identity).env.label,
-        "steps_done": checkpoint.step if checkpoint else logged,
-        "steps": folder.identity["steps"],
-        "episodes": None if packs.holder(folder.path) else len(folder.episodes()["return"]),  # packs keep none
+        "name": agent_label(identity["agent"], facts.get("agent", "unknown")),
+        "manifest": facts,
+        "status": state_of(folder.path, facts),
+        "damage": changed or None,
+        "cause": why_ended(facts) or None,
+        "why_not_exact": why_not_exact(facts) or None,
+        "env": _env(identity["env"]),
+        "steps_done": step,
+        "steps": identity["steps"],
+        "seconds": seconds or None,
+        "steps_per_s": step / seconds if seconds else None,
+        "episodes": None if packs.holder(folder.path) else len(episodes.get("return", ())),  # packs keep none
         "score": found.mean if found else None,
         "score_points": found.points if found else 0,
         "digest": digest,
-        "notices": folder.notices,
+        "notices": [*folder.notices, *notices],
     }
+    return result, metrics
+
+
+def _env(env: dict[str, Any]) -> str:
+    """The environment's name, and the rules that are not the usual ones."""
+    suite, name = env_labels(env)
+    return name + suite.removeprefix(name.partition("/")[0])
+
+
+def _read(table: Callable[[], Columns], notices: list[str]) -> Columns:
+    try:
+        return table()
+    except (HeadraceError, OSError) as error:
+        notices.append(str(error))
+        return {}
+
+
+def _digest(folder: RunFolder, checkpoint: Checkpoint | None) -> str | None:
+    """Of the newest checkpoint and the episodes; of a run that kept none, what it finished with."""
+    try:
+        return folder.digest(final_arrays(checkpoint.arrays)) if checkpoint else folder.manifest.get("digest")
+    except (HeadraceError, OSError):
+        return None
+
+
+def _lines(found: dict[str, Any], metrics: Columns) -> Iterator[str]:
+    facts = found["manifest"]
+    identity = facts["identity"]
+    yield f"{found['name']} on {found['env']}, seed {identity['seed']}, engine {identity.get('engine', 'unknown')}"
+    told = {
+        "status": found["status"],
+        "damaged": found["damage"],
+        "cause": found["cause"],
+        "exact": f"no: {found['why_not_exact']}" if found["why_not_exact"] else "",
+        "steps": f"{found['steps_done']:,} of {found['steps']:,} ({found['steps_done'] / found['steps']:.0%})",
+        "speed": _speed(found),
+        "episodes": "not kept" if found["episodes"] is None else f"{found['episodes']:,}",
+        "score": _score(found),
+        "started": facts.get("start"),
+        "commit": facts.get("commit") or "unknown",
+        "digest": found["digest"] or "-",
+        "settings": _settings(identity),
+    }
+    yield from (f"{name:9} {words}" for name, words in told.items() if words)
+    yield from (f"note      {notice}" for notice in found["notices"])
+    if "return" in metrics and (curve := text_curve(metrics["step"], metrics["return"], plain=not _shows(BLOCKS))):
+        yield from ("", "mean return of the last 100 episodes", *curve)
+
+
+def _speed(found: dict[str, Any]) -> str:
+    if not found["steps_per_s"]:
+        return ""
+    return f"{found['steps_per_s']:,.0f} steps/s, {found['seconds']:,.0f} s in all"
+
+
+def _score(found: dict[str, Any]) -> str:
+    return score_text(found) if found["score_points"] else ""
+
+
+def score_text(found: dict[str, Any]) -> str:
+    """A score with what it is: of the last log points, 50 of them unless a run is young."""
+    points = counted(found["score_points"], "log point")
+    return f"{found['score']:.4g} (return of 100 episodes, mean of the last {points})"
+
+
+def _settings(identity: dict[str, Any]) -> str:
+    """Every setting of the agent, as the expression that builds it."""
+    try:
+        whole = repr(agent_of(identity["agent"]))
+    except HeadraceError as error:
+        return f"of another version: {error}"
+    return "\n          ".join(textwrap.wrap(whole, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _shows(letters: str) -> bool:
+    """Whether standard output can show these letters."""
+    try:
+        letters.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.interrupts import INTERRUPTED
 from headrace.errors import BadSetting
+from headrace.runs.strict_json import dumps
 from headrace.training.run import Run
 
 if TYPE_CHECKING:
@@ -131,4 +131,4 @@ def _print(words: argparse.Namespace, swept: Swept) -> None:
         print(table(found))
         return
     facts = {**counts(found)._asdict(), "interrupted": swept.interrupted, "seconds_left": seconds_left(found)}
-    print(json.dumps({"out": words.out, **facts, "runs": [s.as_json() for s in found]}, indent=2))
+    print(dumps({"out": words.out, **facts, "runs": [s.as_json() for s in found]}))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from headrace.envs import atari, octax
 from headrace.envs.base import CompiledEnv, EnvSpec, HostEnv
 from headrace.envs.gym import GymRules
 from headrace.envs.hosted import Hosted
-from headrace.envs.minatar import GAMES
+from headrace.envs.minatar import ABOUT, GAMES
 from headrace.envs.octax import OctaxRules
 from headrace.envs.probe import PUZZLES, Probe, ProbeRules
 from headrace.errors import LISTED_NAMES, BadSetting, HeadraceError, UnknownName, unknown
@@ -52,6 +53,7 @@ class Family:
     rules: Part
     forms: Mapping[str, Form]
     about: str
+    each: Mapping[str, str] = field(default_factory=dict)  # what some members are, in a line
 
 
 def _compiled_minatar(game: str, rules: MinAtarRules) -> CompiledEnv:
@@ -104,6 +106,7 @@ FAMILIES: dict[str, Family] = {
         members=GAMES,
         rules=MinAtarRules(),
         forms={"compiled": Form(_compiled_minatar, *_JAX), "host": Form(_host_minatar)},
+        each=ABOUT,
         about="MinAtar: compiled (written in JAX) or host (written in C)",
     ),
     "atari": Family(
@@ -123,6 +126,7 @@ FAMILIES: dict[str, Family] = {
         rules=ProbeRules(),
         forms={"compiled": Form(_probe, *_JAX), "host": Form(_hosted_probe, *_JAX)},
         about="tiny environments whose values are known",
+        each={name: puzzle.about for name, puzzle in PUZZLES.items()},
     ),
     "gym": Family(
         members=(),
@@ -155,6 +159,12 @@ class Environment:
     def label(self) -> str:
         """The name, and the rules that are not the usual ones."""
         return " ".join([self.name, *differences(self.rules, self._place[0].rules)])
+
+    @property
+    def about(self) -> str:
+        """What the environment is, in a line: of its own where there is one, else its family's."""
+        family, member = self._place
+        return family.each.get(member, family.about)
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -230,10 +240,12 @@ def environment(name: str) -> Environment:
     """The environment of that name with its usual rules."""
     family, _, member = name.partition("/")
     found = FAMILIES.get(family)
+    if any(sign in name for sign in "*?"):
+        raise UnknownName(f"{name!r} names several environments: `headrace sweep VARIANT {name!r}` trains on them all")
     if found is not None and not member:
         raise UnknownName(f"{name!r} names no environment: {_some_of(family)}")
     if found is None or not (member in found.members or (member and not found.members)):
-        raise unknown("environment", name, _akin(family, member or name) or names())
+        raise unknown("environment", name, _akin(family, member or name) or names(), _meant(name))
     return Environment(name, found.rules)
 
 
@@ -250,6 +262,16 @@ def _some_of(family: str) -> str:
         more = len(members) - LISTED_NAMES
         return f"name one, such as {some}{f' or {more} more' if more > 0 else ''}; `headrace envs` lists them."
     return f"give an id after the slash ({FAMILIES[family].about})."
+
+
+def _meant(name: str) -> str:
+    """What an id of Gymnasium's is called here: a game of ours, or gym/ID; empty where it is no such id."""
+    found = re.fullmatch(r"(?:\w+/)?([A-Z]\w*?)(?:NoFrameskip|Deterministic)?-v\d+", name)
+    if not found:
+        return ""
+    member = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", found[1]).lower()
+    family = "minatar" if name.startswith("MinAtar/") else "atari"
+    return f"{family}/{member}" if member in FAMILIES[family].members else f"gym/{name}"
 
 
 def _akin(family: str, member: str) -> list[str]:

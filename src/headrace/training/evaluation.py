@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +23,9 @@ from headrace.runs.manifest import why_ended
 from headrace.training.engine_choice import missing_for
 from headrace.training.run import Run, run_of, whole
 
+PICTURES = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}  # as Pillow names them
 PICTURES_PER_SECOND = 15
+FFMPEG, SMALLEST_SIDE = "ffmpeg", 320  # a program that is asked to; pixels
 
 
 class Evaluation(NamedTuple):
@@ -31,6 +36,7 @@ class Evaluation(NamedTuple):
     episodes: list[Episode]
     cut: int  # episodes stopped at the limit of steps
     notices: list[str]  # checkpoints that could not be used
+    out: Path | None = None  # the video of the episode, where one was asked for
 
     @property
     def returns(self) -> np.ndarray:
@@ -66,35 +72,57 @@ def evaluate(
 
 
 def play(
-    path: str | Path, out: str | Path, *, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 1_000
+    path: str | Path,
+    out: str | Path | None = None,
+    *,
+    epsilon: float = 0.01,
+    seed: float = 1_000_000,
+    max_steps: float = 1_000,
 ) -> Evaluation:
-    """Plays one episode and writes it as an animated picture.
+    """Plays one episode and writes it as a video or an animated picture.
 
     Args:
         path: The run's folder.
-        out: The picture to write: .gif, .webp or .png.
+        out: What to write: an .mp4, which needs ffmpeg, or a .gif, .webp or .png. By default it is written beside the
+            run, as an .mp4 where ffmpeg is installed and else as a .gif.
         epsilon: The probability of a random action.
         seed: Of the environment and of random actions.
         max_steps: Where the episode is stopped.
 
     Returns:
-        The episode that was played.
+        The episode that was played, and where the video is.
 
     Example:
         ```python
         headrace.play(done.path, "breakout.gif")
         ```
     """
-    if Path(out).suffix.lower() not in (".gif", ".webp", ".png"):
-        raise BadSetting(f"a video's name must end in .gif, .webp or .png, got {str(out)!r}")
-    if find_spec("PIL") is None:
-        raise HeadraceError("a video needs the pillow package: pip install 'headrace[plots]'")
+    if out is not None:
+        _require_video(Path(out))
     limit = whole("max_steps", max_steps, 1)
     env, policy, folder, step = _load(path, epsilon, seed)
     frames: list[np.ndarray] = []
     episode, cut = next(_episodes(env, policy, int(seed), 1, limit, frames))
-    _write_animation(frames, Path(out))
-    return Evaluation(step, epsilon, [episode], int(cut), folder.notices)
+    video = Path(out) if out is not None else _beside(Path(path), step)
+    _require_video(video)
+    _write_video(frames, video)
+    return Evaluation(step, epsilon, [episode], int(cut), folder.notices, video)
+
+
+def _beside(run: Path, step: int) -> Path:
+    """Where a video of a run at that step belongs; in the present folder where the run has none of its own."""
+    name = f"episode_at_{step}.{'mp4' if which(FFMPEG) else 'gif'}"
+    return run / name if run.is_dir() else Path(f"{run.name}_{name}")
+
+
+def _require_video(out: Path) -> None:
+    """Refuses a video that cannot be written, before anything is played for it."""
+    if out.suffix.lower() not in (*PICTURES, ".mp4"):
+        raise BadSetting(f"a video's name must end in .mp4, {', '.join(PICTURES)}, got {str(out)!r}")
+    if out.suffix.lower() == ".mp4" and not which(FFMPEG):
+        raise HeadraceError("an .mp4 needs the program ffmpeg: install it, or name a .gif")
+    if out.suffix.lower() != ".mp4" and find_spec("PIL") is None:
+        raise HeadraceError("a video needs the pillow package: pip install 'headrace[plots]'")
 
 
 def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunFolder, int]:
@@ -157,16 +185,39 @@ def _episodes(
         yield Episode(length, total, length), not last
 
 
-def _write_animation(frames: list[np.ndarray], out: Path) -> None:
+def _write_video(frames: list[np.ndarray], out: Path) -> None:
+    data = _mp4(frames) if out.suffix.lower() == ".mp4" else _animation(frames, out)
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, data)
+
+
+def _mp4(frames: list[np.ndarray]) -> bytes:
+    """The pictures as H.264, which wants even sides; small ones are enlarged without blurring their pixels."""
+    height, width = frames[0].shape[:2]
+    scale = 2 * max(1, round(SMALLEST_SIDE / 2 / max(height, width)))
+    with tempfile.TemporaryDirectory(prefix="headrace-video-") as folder:
+        made = Path(folder) / "video.mp4"
+        command = [
+            FFMPEG, "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}",
+            "-r", str(PICTURES_PER_SECOND), "-i", "-", "-vf", f"scale=iw*{scale}:ih*{scale}:flags=neighbor",
+            "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(made),
+        ]  # fmt: skip
+        pixels = b"".join(np.ascontiguousarray(frame, np.uint8).tobytes() for frame in frames)
+        done = subprocess.run(command, input=pixels, capture_output=True, check=False)
+        if done.returncode or not made.is_file():
+            raise HeadraceError(f"ffmpeg could not write the video: {done.stderr.decode(errors='replace').strip()}")
+        return made.read_bytes()
+
+
+def _animation(frames: list[np.ndarray], out: Path) -> bytes:
     from io import BytesIO
 
     from PIL import Image
 
-    kind = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}[out.suffix.lower()]
+    kind = PICTURES[out.suffix.lower()]
     pictures = [Image.fromarray(frame) for frame in frames]
     data = BytesIO()
     duration = 1000 // PICTURES_PER_SECOND
     pictures[0].save(data, kind, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
-    with storage_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, data.getvalue())
+    return data.getvalue()

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import IO, Any, Protocol
 from headrace.agents import agent_named, nearest_name
 
 RENEW_SECONDS = 0.2
+SAY_SECONDS = 1.0
 
 
 class Progress(Protocol):
@@ -46,11 +48,28 @@ class Line:
         self.stream = stream
         self._means: dict[str, float] = {}
         self._shown_at = 0.0
+        self._length = 0  # of the line that stands there
+        self._saying: threading.Event | None = None
 
     def say(self, what: str) -> None:
-        self._write(what + " ...")
+        """Shows it with the seconds that it takes, until something else is shown."""
+        self._quiet()
+        done = self._saying = threading.Event()
+        began = time.monotonic()
+        self._write(f"{what} ...")
+
+        def go_on() -> None:
+            while not done.wait(SAY_SECONDS):
+                self._write(f"{what} ... {clock(time.monotonic() - began)}")
+
+        threading.Thread(target=go_on, daemon=True).start()
+
+    def _quiet(self) -> None:
+        if self._saying:
+            self._saying.set()
 
     def notice(self, what: str) -> None:
+        self._quiet()
         self._write("")
         _write(self.stream, f"headrace: {what}\n")
 
@@ -62,13 +81,19 @@ class Line:
         if now - self._shown_at < RENEW_SECONDS and step < run.steps:
             return
         self._shown_at = now
+        self._quiet()
         self._write(line(run, step, rate, mean_return, self._means, width_of(self.stream)))
 
     def close(self) -> None:
+        self._quiet()
         self._write("")
 
     def _write(self, text: str) -> None:
-        _write(self.stream, "\r\x1b[K" + text[: width_of(self.stream)])
+        """In place of the line before, which a terminal that has become narrower shows as several."""
+        width = width_of(self.stream)
+        above = max(0, self._length - 1) // (width + 1)
+        self._length = len(text[:width])
+        _write(self.stream, (f"\x1b[{above}A\r\x1b[J" if above else "\r\x1b[K") + text[:width])
 
 
 def _write(stream: IO[str], text: str) -> None:

@@ -8,6 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+ABOUT = {
+    "asterix": "move among enemies and gold that cross the board; gold is a point, an enemy the end",
+    "breakout": "keep the ball in play with the paddle; each brick is a point",
+    "freeway": "cross eight lanes of cars, as often as 2,500 steps allow; each crossing is a point",
+    "seaquest": "a submarine shoots fish and submarines, and brings divers up before its oxygen is spent",
+    "space_invaders": "shoot the aliens before they land or hit you; each is a point",
+}
 ACTION_NAMES = ("noop", "left", "up", "right", "down", "fire")
 CELL = 16  # pixels along one side of a cell in a picture
 

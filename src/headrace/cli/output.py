@@ -1,0 +1,30 @@
+"""What commands print: text for people, JSON for programs, and one way to say that something was passed over."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.runs.strict_json import dumps
+
+
+def put(words: argparse.Namespace, result: Any, text: str) -> None:
+    """The result: as JSON where that was asked for."""
+    print(dumps(result) if words.json else text)
+
+
+def notify(notices: Iterable[str]) -> None:
+    for notice in notices:
+        print(f"headrace: {notice}", file=sys.stderr, flush=True)
+
+
+def print_anything() -> None:
+    """What a terminal's encoding has no letter for is written as its number, and a closed output takes nothing."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
