@@ -17,7 +17,7 @@ import pytest
 import headrace
 from headrace.agents import Agent, Qrc, agent_named, from_json, name_of, parse, to_json, tweak
 from headrace.analysis.records import find_runs
-from headrace.cli.show import run as shown
+from headrace.cli.show import describe
 from headrace.definition.evaluate import Value, Values
 from headrace.definition.networks import ByAction
 from headrace.definition.td import init_td, update_td
@@ -164,7 +164,7 @@ def test_it_trains_resumes_to_the_bit_and_shows_in_show_and_reports(name, tmp_pa
     assert resumed.status == "finished"
     assert_same_result(resumed.path, whole.path)
 
-    assert strange in shown(whole.path)["name"]
+    assert strange in describe(whole.path)[0]["name"]
     (record,) = find_runs(tmp_path / "whole").records
     assert strange in record.agent
     metrics = RunFolder.read(whole.path).metrics()

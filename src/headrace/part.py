@@ -11,14 +11,14 @@ import dataclasses
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
-from headrace.errors import BadSetting, HeadraceError, unknown
+from headrace.errors import BadSetting, HeadraceError, UnknownName, unknown
 
 KINDS: dict[str, type[Part]] = {}  # every kind of part by the name that it is written by
 _EXAMPLES = "a number, a tuple such as (32, 64), or a part such as Every(5)"
@@ -181,14 +181,20 @@ def from_json(data: Mapping[str, Any], kind: type[Part] = Part) -> Any:
     return found
 
 
-def kind_named(name: str) -> type[Part]:
-    """The kind of part of this name, or at this import path."""
+def is_at_hand(data: Mapping[str, Any]) -> bool:
+    """Whether `from_json` would import nothing: looking at results must not run the code that they name."""
+    known = data.get("part") in KINDS or "." not in str(data.get("part"))
+    return known and all(is_at_hand(value) for value in data.values() if isinstance(value, Mapping))
+
+
+def kind_named(name: str, known: Sequence[str] = ()) -> type[Part]:
+    """The kind of part of this name, or at this import path; the error for another lists those `known`, or all."""
     module, _, last = name.rpartition(".")
     kind = KINDS.get(name)
     if kind is None and module:
         kind = getattr(imported(module), last, None)
     if not (isinstance(kind, type) and issubclass(kind, Part)) or kind.is_slot:
-        raise unknown("part", name, sorted(KINDS))
+        raise unknown("part", name, known or KINDS)
     return kind
 
 
@@ -218,16 +224,19 @@ def build(kind: type[Part], args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
         raise BadSetting(f"{name} cannot be built: {str(error).replace('__init__() ', '')}") from None
 
 
-def parse(text: str) -> Any:
-    """The value that an expression of numbers, tuples and parts stands for. Nothing else is evaluated."""
+def parse(text: str, fitting: Sequence[str] = ()) -> Any:
+    """The value that an expression of numbers, tuples and parts stands for. Nothing else is evaluated.
+
+    `fitting` are the parts that an error for an unknown one lists; without it, all.
+    """
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadSetting(f"cannot read the value {text!r}: it must be {_EXAMPLES}") from None
-    return _value(node, text)
+    return _value(node, text, fitting)
 
 
-def _value(node: ast.expr, text: str) -> Any:
+def _value(node: ast.expr, text: str, fitting: Sequence[str] = ()) -> Any:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number
@@ -236,14 +245,14 @@ def _value(node: ast.expr, text: str) -> Any:
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(_value(item, text) for item in items)
         case ast.Name() | ast.Attribute() if (name := _dotted(node)).rpartition(".")[2][:1].isupper():
-            return build(kind_named(name), (), {})  # a part's name begins with a capital letter
+            return build(kind_named(name, fitting), (), {})  # a part's name begins with a capital letter
         case ast.Call(func=ast.Name() | ast.Attribute() as called, args=args, keywords=keywords) if name := _dotted(
             called
         ):
             named = {str(k.arg): _value(k.value, text) for k in keywords}
             if len(named) < len(keywords):
                 raise BadSetting(f"a setting of {name} is given twice in {text!r}")
-            return build(kind_named(name), tuple(_value(a, text) for a in args), named)
+            return build(kind_named(name, fitting), tuple(_value(a, text) for a in args), named)
     raise BadSetting(f"cannot read the value {text!r}: it must be {_EXAMPLES}")
 
 
@@ -276,11 +285,22 @@ def tweak(part: Any, *settings: str) -> Any:
         if not sep or not path.strip():
             raise BadSetting(f"a setting has the form path.to.field=value, got {setting!r}")
         try:
-            value = parse(text)
-        except BadSetting as error:
-            raise BadSetting(f"{path.strip()}: {error}") from None
+            value = parse(text, _fitting_at(part, path.strip().split(".")))
+        except (BadSetting, UnknownName) as error:
+            raise type(error)(f"{path.strip()}: {error}") from None
         part = _replaced(part, path.strip().split("."), path.strip(), value)
     return part
+
+
+def _fitting_at(part: Any, keys: list[str]) -> list[str]:
+    """The names of the parts that may stand at this path; none where a number does, or nothing."""
+    *above, last = keys
+    for key in above:
+        part = getattr(part, key, None)
+    kind: Any = type(part)
+    declared = types_of(kind).get(last) if isinstance(part, Part) else None
+    kinds = [k for k in get_args(declared) or (declared,) if isinstance(k, type) and issubclass(k, Part)]
+    return [name for kind in kinds for name in fitting(kind).split(" | ")]
 
 
 def paths(part: Part) -> list[str]:

@@ -210,6 +210,18 @@ def test_unknown_parts_keep_the_name_that_their_run_gave_them(tmp_path):
     assert (record.agent, record.suite, record.env) == ("future", "moon", "moon/lander")
 
 
+def test_looking_at_runs_imports_nothing_that_they_name(tmp_path, monkeypatch):
+    path = write_run(tmp_path, one(), 1.0)
+    facts = json.loads((path / "manifest.json").read_text())
+    facts["identity"]["agent"]["td"] = {"part": "their_rules.Rule"}
+    facts["identity"]["env"]["rules"] = {"part": "their_rules.Rules"}
+    (path / "manifest.json").write_text(json.dumps({**facts, "agent": "their agent"}))
+    (tmp_path / "their_rules.py").write_text("raise SystemExit('it was run')")
+    monkeypatch.chdir(tmp_path)
+    record = read_record(path)
+    assert (record.agent, record.suite) == ("their agent", "minatar")
+
+
 def test_of_two_equal_runs_one_is_used_and_both_are_named(tmp_path):
     write_run(tmp_path / "a", one(), 1.0)
     shutil.copytree(tmp_path / "a", tmp_path / "b")

@@ -48,6 +48,11 @@ def test_a_setting_of_a_part_within(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown setting of Agent 'lr'; did you mean 'td.lr'?" in said(capsys, *TRAIN, "--set", "lr=1", status=1)
 
 
+def test_a_part_that_does_not_exist_lists_those_that_fit_its_slot(capsys: pytest.CaptureFixture[str]) -> None:
+    error = said(capsys, *TRAIN, "--set", "network=Foo()", status=1)
+    assert "network: unknown part 'Foo'. Known: BySuite, Conv, Mlp." in error
+
+
 @pytest.mark.parametrize(
     ("text", "number"), [("20k", 20_000), ("1.5M", 1_500_000), ("2G", 2e9), ("5e6", 5e6), ("30", 30), ("1.1k", 1100)]
 )

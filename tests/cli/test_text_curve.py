@@ -11,11 +11,12 @@ def test_a_straight_line_rises_from_corner_to_corner():
     steps = np.arange(1, 113) * 1000
     rows = text_curve(steps, np.linspace(0.0, 1.0, 112))
     assert len(rows) == HEIGHT + 1
-    heights = [sum(row[8 + column : 9 + column].strip() != "" for row in rows[:-1]) for column in range(WIDTH)]
+    pictures = [row.partition("│")[2].ljust(WIDTH) for row in rows[:-1]]
+    heights = [sum(picture[column] != " " for picture in pictures) for column in range(WIDTH)]
     assert heights[0] == 1
     assert heights[-1] == HEIGHT
     assert heights == sorted(heights)
-    assert rows[0].startswith("0.9955 │")
+    assert rows[0].startswith(" 0.995 │")
     assert rows[-1].split() == ["1k", "112k", "steps"]
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from headrace.agents import agent_of, name_of
 from headrace.envs.registry import environment_of
 from headrace.errors import HeadraceError, counted
+from headrace.part import is_at_hand
 from headrace.runs import manifest, packs
 from headrace.runs.files import open_file
 from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score
@@ -204,7 +205,7 @@ def _env_labels(env_json: str) -> tuple[str, str]:
     env = json.loads(env_json)
     name = env["name"]
     try:
-        rules = environment_of(env).label.removeprefix(name)
+        rules = environment_of(env).label.removeprefix(name) if is_at_hand(env["rules"]) else ""
     except HeadraceError:
         rules = ""
     return name.partition("/")[0] + rules, name
@@ -217,8 +218,9 @@ def agent_label(agent: Mapping[str, Any], said: str) -> str:
 
 @cache
 def _agent_label(agent_json: str, said: str) -> str:
+    agent = json.loads(agent_json)
     try:
-        return name_of(agent_of(json.loads(agent_json)))
+        return name_of(agent_of(agent)) if is_at_hand(agent) else said
     except HeadraceError:
         return said
 

@@ -14,6 +14,7 @@ from headrace.analysis.records import agent_label, env_labels, state_of
 from headrace.cli.output import put
 from headrace.cli.text_curve import BLOCKS, text_curve
 from headrace.errors import HeadraceError, counted
+from headrace.part import is_at_hand
 from headrace.runs import packs
 from headrace.runs.checkpoints import Checkpoint, final_arrays
 from headrace.runs.folder import METRICS, RunFolder, damage, score
@@ -138,6 +139,8 @@ def score_text(found: dict[str, Any]) -> str:
 
 def _settings(identity: dict[str, Any]) -> str:
     """Every setting of the agent, as the expression that builds it."""
+    if not is_at_hand(identity["agent"]):
+        return "with parts of another package, which is not imported for this"
     try:
         whole = repr(agent_of(identity["agent"]))
     except HeadraceError as error:
