@@ -65,8 +65,9 @@ def true_state(
     if random is not None:
         before = before._replace(params=shaken(before.params, random))
         seen = seen._replace(obs=shaken(seen.obs, random), next_obs=shaken(seen.next_obs, random))
+    eps = stream.epsilon(agent.explore, state.agent.step, reference.setting.total_steps)
     with jax.enable_x64(True):
-        after, learnt = _learn(agent, reference.layout, before, seen, draws)
+        after, learnt = _learn(agent, reference.layout, before, seen, double(eps), draws)
         found = {**named_arrays("stream/agent", after), **named_arrays("learnt", (learnt.always, learnt.aux))}
     assert any(array.dtype == np.float64 for array in found.values())
     return found
