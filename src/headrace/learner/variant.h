@@ -17,7 +17,6 @@
 #define hr_settle HR_NAMED(hr_settle, HR_VARIANT)
 #define hr_resume HR_NAMED(hr_resume, HR_VARIANT)
 #define hr_evaluate HR_NAMED(hr_evaluate, HR_VARIANT)
-#define hr_run HR_NAMED(hr_run, HR_VARIANT)
 #endif
 
 #endif

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.agents import Agent, agent_named, agent_of, name_of
-from headrace.engines.base import Engine, HostStream, Stream
-from headrace.envs.base import EnvSpec
+from headrace.engines.base import HostStream, Stream
 from headrace.envs.registry import Environment, environment, environment_of
 from headrace.errors import BadSetting, HeadraceError
 from headrace.part import to_json, tweak
@@ -59,16 +58,13 @@ class Run:
 
             return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
         env = self.env.host()
-        return HostStream(self._engine(env.spec), env, self.seed)
+        if self.engine == "learner":
+            from headrace.engines.learner.stream import learner_stream
 
-    def _engine(self, spec: EnvSpec) -> Engine:
-        if self.engine == "reference":
-            from headrace.engines.jax.engine import ReferenceEngine
+            return learner_stream(self.agent, env, seed=self.seed, steps=self.steps)
+        from headrace.engines.jax.engine import ReferenceEngine
 
-            return ReferenceEngine(self.agent, spec, seed=self.seed, steps=self.steps)
-        from headrace.engines.learner.engine import LearnerEngine
-
-        return LearnerEngine(self.agent, spec, seed=self.seed, steps=self.steps)
+        return HostStream(ReferenceEngine(self.agent, env.spec, seed=self.seed, steps=self.steps), env, self.seed)
 
 
 def _safe(label: str) -> str:

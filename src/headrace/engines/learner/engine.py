@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,11 @@ class LearnerEngine:
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._block.restore(arrays)
         self._begun = True
+
+    def together(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """The learner that has begun, and the function that it learns by, for a loop in C."""
+        self._check_begun()
+        return ctypes.c_void_p(self._pointer), ctypes.cast(self._c.hr_learn, ctypes.c_void_p)
 
     def _check_begun(self) -> None:
         if not self._begun:
