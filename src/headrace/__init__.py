@@ -10,12 +10,23 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers, editors and th
 
     from headrace.agents import Agent
     from headrace.agents import agent_named as agent
-    from headrace.engines.jax.engine import ReferenceEngine as Engine
     from headrace.envs.registry import make as make_env
-    from headrace.errors import HeadraceError
+    from headrace.errors import (
+        BadSetting,
+        CheckpointDamaged,
+        Diverged,
+        EnvironmentFault,
+        HeadraceError,
+        RunConflict,
+        StorageFull,
+        UnknownName,
+    )
     from headrace.part import tweak
+    from headrace.policy import Policy
     from headrace.runs.folder import RunFolder
+    from headrace.training.engine import Engine, load
     from headrace.training.evaluation import evaluate, play
+    from headrace.training.run import Run
     from headrace.training.single import train
 
 # Names are looked up when first used: `import headrace` alone loads no framework.
@@ -23,19 +34,30 @@ _HOME = {
     "train": "headrace.training.single",
     "evaluate": "headrace.training.evaluation",
     "play": "headrace.training.evaluation",
+    "load": "headrace.training.engine",
     "make_env": "headrace.envs.registry",
     "agent": "headrace.agents",
     "tweak": "headrace.part",
     "Agent": "headrace.agents",
-    "Engine": "headrace.engines.jax.engine",
+    "Engine": "headrace.training.engine",
+    "Policy": "headrace.policy",
+    "Run": "headrace.training.run",
     "RunFolder": "headrace.runs.folder",
-    "HeadraceError": "headrace.errors",
-}
-_ALIAS = {"make_env": "make", "agent": "agent_named", "Engine": "ReferenceEngine"}
+    **dict.fromkeys(
+        (
+            "BadSetting", "CheckpointDamaged", "Diverged", "EnvironmentFault", "HeadraceError", "RunConflict",
+            "StorageFull", "UnknownName",
+        ),
+        "headrace.errors",
+    ),
+}  # fmt: skip
+_ALIAS = {"make_env": "make", "agent": "agent_named"}
 
-__all__ = [
-    "Agent", "Engine", "HeadraceError", "RunFolder", "agent", "evaluate", "make_env", "play", "train", "tweak",
-]  # fmt: skip
+__all__ = (
+    "Agent", "BadSetting", "CheckpointDamaged", "Diverged", "Engine", "EnvironmentFault", "HeadraceError", "Policy",
+    "Run", "RunConflict", "RunFolder", "StorageFull", "UnknownName", "agent", "evaluate", "load", "make_env", "play",
+    "train", "tweak",
+)  # fmt: skip
 __version__ = "0.1.0"
 
 

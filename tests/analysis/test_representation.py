@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from headrace.agents import VARIANTS, tweak
-from headrace.analysis.encoder import Encoder, layers_of
 from headrace.analysis.representation import (
     Silence,
     centred,
@@ -23,6 +22,7 @@ from headrace.engines.jax.frozen import FrozenPolicy
 from headrace.envs.base import EnvSpec
 from headrace.envs.registry import environment
 from headrace.errors import HeadraceError
+from headrace.policy import Policy, layers_of
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
@@ -128,7 +128,7 @@ def test_the_encoder_in_numpy_is_the_engines(suite, rng):
     arrays = saved(agent, shape, frames, rng)
     observations = rng.integers(0, 3, (4, *shape)).astype(np.float32)
     policy = FrozenPolicy(agent, EnvSpec("x", shape, ("a", "b", "c"), frames), arrays, eps=0.0, seed=0)
-    ours = Encoder.of(agent, shape, arrays).latents(observations)
+    ours = Policy(agent, arrays).latents(observations)
     np.testing.assert_allclose(ours, [policy.latent(o) for o in observations], atol=2e-5)
 
 
@@ -154,9 +154,9 @@ def test_an_encoder_that_does_not_fit_is_said(rng):
     arrays = saved(agent, (10, 10, 4), 1, rng)
     deeper = tweak(agent, "network=Conv((4,4),((3,3),(3,3)),((1,1),(1,1)),16)")
     with pytest.raises(HeadraceError, match="1 encoder layers, its agent has 2"):
-        Encoder.of(deeper, (10, 10, 4), arrays)
+        Policy(deeper, arrays)
     with pytest.raises(HeadraceError, match="no observation scale"):
-        Encoder.of(agent, (10, 10, 4), {k: v for k, v in arrays.items() if "obs_scale" not in k})
+        Policy(agent, {k: v for k, v in arrays.items() if "obs_scale" not in k})
     assert layers_of("nothing", arrays) == []
 
 

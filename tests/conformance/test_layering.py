@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "part": ("errors",),
     "agents": ("agents", "part", "errors"),
     "normalize": ("agents.observations",),  # what is done to an observation, beside how it is standardised
+    "policy": ("agents", "normalize", "errors"),
     "envs": ("envs", "learner", "part", "errors"),
     "learner": ("errors",),
     "definition": ("definition", "agents", "part", "envs.base", "errors"),
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     ),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.
     "analysis": (
-        "analysis", "runs", "agents", "part", "envs", "errors", "normalize", "wording", "training.health",
+        "analysis", "runs", "agents", "part", "envs", "errors", "normalize", "policy", "training.health",
         "training.run", "training.evaluation", "training.curve",
     ),
 }  # fmt: skip

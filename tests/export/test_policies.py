@@ -15,12 +15,12 @@ import onnxruntime
 import pytest
 
 from headrace.agents import Limited, agent_named, module_shapes
-from headrace.engines.learner.frozen import FrozenPolicy
 from headrace.envs.base import EnvSpec
 from headrace.errors import HeadraceError
 from headrace.export import c_policy, onnx_policy
 from headrace.export.saved import Saved, read
 from headrace.part import tweak
+from headrace.policy import Policy
 from headrace.training.evaluation import host_of
 from headrace.training.run import Run, make_run
 from headrace.training.single import train
@@ -134,7 +134,7 @@ def run_c(files: dict[str, bytes], folder: Path) -> Program:
 
 def frozen(saved: Saved) -> Any:
     """What `headrace eval` plays with where there is a C compiler."""
-    return FrozenPolicy(saved.run.agent, saved.spec, saved.arrays, eps=0.0, seed=0)
+    return Policy(saved.run.agent, saved.arrays)
 
 
 @pytest.mark.parametrize("suite", SUITES)

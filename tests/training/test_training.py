@@ -418,7 +418,7 @@ def test_a_sink_is_told_from_which_step_the_run_is_trained_again(
 def test_ten_lines_of_ones_own_do_what_train_does(programs: Path, tmp_path: Path) -> None:
     agent = headrace.tweak(headrace.agent(VARIANT), *SETTINGS)
     env = headrace.make_env(GAME)
-    engine = headrace.Engine(agent, env.spec, seed=5, steps=1200)
+    engine = headrace.Engine(agent, env.spec, engine="reference", seed=5, steps=1200)
     engine.begin(env.reset(5))
     episodes = []
     while engine.step < 1200:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.encoder import Encoder, headed, layers_of
 from headrace.analysis.representation import Probe, Silence, centred, effective_rank, probes, silence, tsne
 from headrace.analysis.trajectory import LENGTH, SEED, Trajectory, trajectory
 from headrace.errors import CheckpointDamaged, HeadraceError
+from headrace.policy import Policy, layers_of
 from headrace.runs import packs, safetensors_io, snapshots
 from headrace.runs.files import write_atomically
 from headrace.runs.folder import RunFolder
@@ -115,15 +115,15 @@ def _encoders(path: Path, say: Callable[[str], None]) -> tuple[Run, list[Snapsho
 
 
 def _latents(run: Run, seen: Trajectory, snapshot: Snapshot) -> np.ndarray:
-    return Encoder.of(run.agent, seen.spec.observation_shape, snapshot.arrays).latents(seen.observations)
+    return Policy(run.agent, snapshot.arrays).latents(seen.observations)
 
 
 def _at_step(run: Run, seen: Trajectory, snapshot: Snapshot, latents: np.ndarray) -> AtStep:
     if not np.isfinite(latents).all():
         raise HeadraceError(f"the encoder of step {snapshot.step:,} gives latents that are not finite")
     silent = {"encoder": silence(latents)}
-    if projection := layers_of("projection", snapshot.arrays):
-        silent["projection"] = silence(headed(run.agent.network.head, _dense(projection[0], latents)))
+    if layers_of("projection", snapshot.arrays):
+        silent["projection"] = silence(Policy(run.agent, snapshot.arrays).hidden(latents))
     return AtStep(
         snapshot.step,
         effective_rank(latents),
@@ -133,10 +133,6 @@ def _at_step(run: Run, seen: Trajectory, snapshot: Snapshot, latents: np.ndarray
         snapshot.norms,
         probes(latents, seen.observations, seen.state),
     )
-
-
-def _dense(layer: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
-    return x @ layer["w"] + layer["b"]
 
 
 def _write(path: Path, found: Latents, points: dict[str, np.ndarray]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.bench.playback import CompiledPlayback, HostPlayback
 from headrace.bench.suites import Place
-from headrace.engines.base import Engine, HostStream, Stream
+from headrace.engines.base import Backend, HostStream, Stream
 from headrace.training.engine_choice import choose
 from headrace.training.run import Run
 
@@ -47,7 +47,7 @@ class Contender:
             return CompiledStream(self.agent, CompiledPlayback(self.place.spec), seed=0, steps=STEPS)
         return HostStream(self._stepped(), HostPlayback(self.place.spec), seed=0)
 
-    def _stepped(self) -> Engine:
+    def _stepped(self) -> Backend:
         """The engine stepped from Python."""
         if self.engine == "reference":
             from headrace.engines.jax.engine import ReferenceEngine
@@ -95,7 +95,7 @@ class Contender:
         return self.streams.get("whole", self.streams["update"]).report()
 
 
-def _latency(engine: Engine, env: Any) -> float:
+def _latency(engine: Backend, env: Any) -> float:
     timestep = env.step(engine.action)
     began = time.perf_counter()
     engine.learn(timestep)

@@ -22,8 +22,8 @@ class Episode(NamedTuple):
     length: int
 
 
-class Engine(Protocol):
-    """An agent on one stream, whatever computes it."""
+class Backend(Protocol):
+    """What computes an agent on one stream."""
 
     @property
     def step(self) -> int: ...
@@ -136,7 +136,7 @@ class HostStream:
     Once the environment has failed the stream stands still at the last good step, and can be saved without it.
     """
 
-    def __init__(self, engine: Engine, env: HostEnv, seed: int) -> None:
+    def __init__(self, engine: Backend, env: HostEnv, seed: int) -> None:
         self.engine, self.env, self.seed = engine, env, seed
         self._fault: EnvironmentFault | None = None
         self._process = os.getpid()

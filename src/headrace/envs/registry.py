@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal, overload
 
 from headrace.envs import atari, octax
 from headrace.envs.base import CompiledEnv, EnvSpec, HostEnv
@@ -298,6 +298,10 @@ def _patterns() -> str:
     )
 
 
+@overload
+def make(name: str, form: Literal["host"] = ...) -> HostEnv: ...
+@overload
+def make(name: str, form: str) -> Any: ...
 def make(name: str, form: str = "host") -> Any:
     """An environment ready to use.
 

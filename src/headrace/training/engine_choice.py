@@ -31,16 +31,24 @@ def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "au
     """The engine and the form that these words stand for; an error where they do not go together."""
     _known("engine", engine, ENGINES)
     _known("form", form, FORMS)
+    chosen, notice = ("reference", "") if engine == "reference" else _chosen(engine, _hindrance(agent, env, form))
+    return Choice(chosen, "host" if chosen == "learner" else _form(env, form), notice)
+
+
+def engine_for(agent: Agent, spec: EnvSpec, engine: str = "auto") -> tuple[str, str]:
+    """The engine that the word stands for, for an agent that is stepped from Python; and why it is not the learner."""
+    _known("engine", engine, ENGINES)
     if engine == "reference":
-        return Choice("reference", _form(env, form))
-    hindrance = _hindrance(agent, env, form)
+        return "reference", ""
+    return _chosen(engine, missing_for("learner") or _unable(agent, spec))
+
+
+def _chosen(engine: str, hindrance: str) -> tuple[str, str]:
+    """The learner, unless something hinders it or an accelerator is asked for; and which of these."""
     if engine == "learner" and hindrance:
         raise BadSetting(f"the learner cannot be used: {hindrance}")
     against = hindrance or (_accelerator_asked_for() if engine == "auto" else "")
-    if not against:
-        return Choice("learner", "host")
-    notice = f"the reference engine is used, because {against}"
-    return Choice("reference", _form(env, form), notice)
+    return ("reference", f"the reference engine is used, because {against}") if against else ("learner", "")
 
 
 def missing_for(engine: str) -> str:
@@ -71,6 +79,11 @@ def _hindrance(agent: Agent, env: Environment, form: str) -> str:
         spec = _host_spec(env)
     except HeadraceError as error:
         return str(error)
+    return _unable(agent, spec)
+
+
+def _unable(agent: Agent, spec: EnvSpec) -> str:
+    """What the learner lacks for the agent; empty where that is nothing."""
     from headrace.engines.learner.engine import supports
 
     with suppress(BadSetting):  # a network that does not fit at all: whoever makes the stream will say so

@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace.agents import Agent, fit
 from headrace.engines.base import Episode, begun, stepped
+from headrace.envs.base import EnvSpec
 from headrace.envs.hosted import Hosted
 from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
+from headrace.part import is_foreign
+from headrace.policy import PARAMS, Policy
 from headrace.runs.checkpoints import Checkpoint
 from headrace.runs.files import storage_errors, write_atomically
 from headrace.runs.folder import RunFolder
 from headrace.runs.manifest import why_ended
-from headrace.training.engine_choice import missing_for
 from headrace.training.run import Run, run_of, whole
 
 PICTURES = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}  # as Pillow names them
@@ -132,7 +135,7 @@ def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunF
     folder, checkpoint = newest_checkpoint(path)
     run = run_of(folder.identity)
     env = host_of(run)
-    policy = policy_kind(run)(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
+    policy = policy_of(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
     return env, policy, folder, checkpoint.step
 
 
@@ -154,15 +157,20 @@ def _why_none(folder: RunFolder) -> str:
     return "it has none yet: train it for a while first"
 
 
-def policy_kind(run: Run) -> Any:
-    """What plays with a run's arrays: the learner's policy where that is at hand, else the definition's."""
-    if run.engine != "reference" and not missing_for("learner"):
-        from headrace.engines.learner.frozen import FrozenPolicy as InC
-
-        return InC
+def policy_of(agent: Agent, spec: EnvSpec, arrays: dict[str, np.ndarray], *, eps: float, seed: int) -> Any:
+    """What acts by a checkpoint's arrays: in NumPy, or as the definition does where the network is somebody else's."""
+    if not is_foreign(type(fit(agent.network, spec.observation_shape))):
+        return Policy(agent, arrays, eps=eps, seed=seed)
     from headrace.engines.jax.frozen import FrozenPolicy
 
-    return FrozenPolicy
+    return FrozenPolicy(agent, spec, arrays, eps=eps, seed=seed)
+
+
+def spec_of(run: Run, arrays: dict[str, np.ndarray]) -> EnvSpec:
+    """What the saved agent sees and does, told by its arrays: the environment need not be installed."""
+    policy, actions = Policy(run.agent, arrays), arrays[f"{PARAMS}head/0/w"].shape[1]
+    frames = policy.observation_shape[-1] // policy.frame_shape[-1]
+    return EnvSpec(run.env.name, policy.observation_shape, tuple(map(str, range(actions))), frames)
 
 
 def host_of(run: Run) -> Any:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.agents import Agent, agent_named, agent_of, name_of
-from headrace.engines.base import HostStream, Stream
+from headrace.engines.base import Backend, HostStream, Stream
+from headrace.envs.base import EnvSpec
 from headrace.envs.registry import Environment, environment, environment_of
 from headrace.errors import BadSetting, HeadraceError
 from headrace.part import to_json, tweak
@@ -62,9 +63,18 @@ class Run:
             from headrace.engines.learner.stream import learner_stream
 
             return learner_stream(self.agent, env, seed=self.seed, steps=self.steps)
+        return HostStream(backend(self.engine, self.agent, env.spec, self.seed, self.steps), env, self.seed)
+
+
+def backend(engine: str, agent: Agent, spec: EnvSpec, seed: int, steps: int) -> Backend:
+    """The agent on one stream, as the engine of that name computes it."""
+    if engine == "reference":
         from headrace.engines.jax.engine import ReferenceEngine
 
-        return HostStream(ReferenceEngine(self.agent, env.spec, seed=self.seed, steps=self.steps), env, self.seed)
+        return ReferenceEngine(agent, spec, seed=seed, steps=steps)
+    from headrace.engines.learner.engine import LearnerEngine
+
+    return LearnerEngine(agent, spec, seed=seed, steps=steps)
 
 
 def _safe(label: str) -> str:

@@ -15,9 +15,9 @@ from headrace.definition.networks import layout_of
 from headrace.engines.jax.arrays import _names
 from headrace.engines.jax.stream import begin, make_setting
 from headrace.engines.learner.engine import LearnerEngine, supports
-from headrace.engines.learner.frozen import FrozenPolicy
 from headrace.envs.base import TimeStep
 from headrace.errors import CheckpointDamaged, EnvironmentFault
+from headrace.policy import Policy
 from tests.engines.learner.support import IMAGE, SMALL, VECTOR, experience, on, spec_of
 
 KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
@@ -159,17 +159,17 @@ def test_the_frozen_policy_chooses_the_best_action_and_knows_latents():
     engine = engine_of("strq+spr", IMAGE)
     engine.begin(first)
     state = run(engine, answers)
-    agent, spec = on(agent_named("strq+spr"), IMAGE), spec_of(SMALL[IMAGE])
-    policy = FrozenPolicy(agent, spec, state, eps=0.0, seed=1)
+    agent = on(agent_named("strq+spr"), IMAGE)
+    policy = Policy(agent, state)
     assert len({policy(answers[0].obs) for _ in range(5)}) == 1
     assert policy.latent(answers[0].obs).shape == (2 * 5 * 5,)
-    random = FrozenPolicy(agent, spec, state, eps=1.0, seed=1)
+    random = Policy(agent, state, eps=1.0, seed=1)
     assert {random(first) for _ in range(60)} == {0, 1, 2}
 
 
 def test_no_jax_is_loaded():
     code = (
-        "import sys, headrace.engines.learner.engine, headrace.engines.learner.frozen;"
+        "import sys, headrace.engines.learner.engine, headrace.policy;"
         "sys.exit(any(name in sys.modules for name in ('jax', 'jaxlib', 'headrace.definition')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,133 @@
+"""An agent in a loop of one's own, new or as a run left it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from headrace.agents import Agent, agent_named
+from headrace.engines.base import Backend, Episode
+from headrace.envs.base import EnvSpec, TimeStep
+from headrace.part import tweak
+from headrace.policy import Policy
+from headrace.training.engine_choice import engine_for, require_engine
+from headrace.training.evaluation import newest_checkpoint, spec_of
+from headrace.training.run import backend, run_of, whole
+
+
+class Engine:
+    """An agent that learns from one stream of experience, stepped from a loop of one's own.
+
+        env = headrace.make_env("minatar/breakout")
+        engine = headrace.Engine("strq", env.spec, steps=100_000)
+        engine.begin(env.reset(0))
+        while engine.step < 100_000:
+            engine.learn(env.step(engine.action))
+
+    It is computed by the C learner wherever that knows all of the agent's parts, else by the definition, with a
+    warning that says why. Each transition is seen once.
+    """
+
+    def __init__(
+        self,
+        agent: str | Agent,
+        spec: EnvSpec,
+        *,
+        engine: str = "auto",
+        seed: int = 0,
+        steps: float = 5_000_000,
+        settings: Sequence[str] = (),
+    ) -> None:
+        """
+        Args:
+          agent: a name such as "qrc+spr", or an agent.
+          spec: what the agent sees and does; an environment has one as `env.spec`.
+          engine: "learner", "reference", or "auto".
+          seed: of all random numbers.
+          steps: the length of the run, over which exploration falls.
+          settings: changes of the agent, such as "td.lr=1e-3".
+        """
+        self.agent = tweak(agent_named(agent) if isinstance(agent, str) else agent, *settings)
+        self.spec = spec
+        self.name, notice = engine_for(self.agent, spec, engine)
+        require_engine(self.name, notice)
+        if notice:
+            warnings.warn(notice, stacklevel=2)
+        seed, length = whole("seed", seed, 0), whole("steps", steps, 1)
+        self._backend: Backend = backend(self.name, self.agent, spec, seed, length)
+        self._begun = False
+
+    @property
+    def step(self) -> int:
+        """Transitions learnt from so far."""
+        return self._backend.step if self._begun else 0
+
+    @property
+    def action(self) -> int:
+        """The number of the action to take now."""
+        return self._backend.action
+
+    def begin(self, obs: Any) -> None:
+        """Begins an episode with the environment's observation: the first one, or another where the present one cannot
+        go on. After a step that ended an episode nothing is to be called: `TimeStep.obs` is the next one's first."""
+        (self._backend.restart if self._begun else self._backend.begin)(obs)
+        self._begun = True
+
+    def learn(self, timestep: TimeStep) -> Episode | None:
+        """Learns from what `action` led to, and chooses the next one; returns the episode if it ended there."""
+        return self._backend.learn(timestep)
+
+    def report(self) -> dict[str, float]:
+        """Means of the metrics over the steps since the last report."""
+        return self._backend.report()
+
+    def trouble(self) -> tuple[str, int] | None:
+        """The first quantity that was not finite and the step it happened at, if any."""
+        return self._backend.trouble()
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Everything that the agent knows, as named arrays."""
+        return self._backend.save()
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Makes the agent what it was when these were saved."""
+        self._backend.restore(arrays)
+        self._begun = True
+
+    def policy(self, *, epsilon: float = 0.0, seed: int = 0) -> Policy:
+        """The agent as it is now, frozen."""
+        return Policy(self.agent, self.save(), eps=epsilon, seed=seed)
+
+
+@overload
+def load(path: str | Path, *, epsilon: float = ..., seed: int = ...) -> Policy: ...
+@overload
+def load(path: str | Path, *, learning: Literal[True], engine: str = ...) -> Engine: ...
+def load(
+    path: str | Path, *, learning: bool = False, engine: str = "auto", epsilon: float = 0.0, seed: int = 0
+) -> Policy | Engine:
+    """A run's agent, as its newest good checkpoint has it.
+
+    Args:
+      path: the run's folder.
+      learning: whether to go on learning. Without, parameters and normaliser are frozen.
+      engine: what computes an agent that goes on learning; the state fits each.
+      epsilon: the probability with which a frozen agent takes a random action.
+      seed: of a frozen agent's random actions.
+
+    Returns:
+      A `Policy`, for which NumPy is enough: `policy(obs)` is an action, `policy.q(obs)` are the values. With
+      `learning=True` an `Engine`: call `begin` with the observation to go on from, then `action` and `learn`.
+    """
+    folder, checkpoint = newest_checkpoint(path)
+    run = run_of(folder.identity)
+    if not learning:
+        return Policy(run.agent, checkpoint.arrays, eps=epsilon, seed=seed)
+    spec = spec_of(run, checkpoint.arrays)
+    found = Engine(run.agent, spec, engine=engine, seed=run.seed, steps=run.steps)
+    found.restore(checkpoint.arrays)
+    return found
