@@ -64,6 +64,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         headrace.trian  # noqa: B018
 
 
+@pytest.mark.long
 def test_a_user_s_project_passes_the_strictest_type_checks(tmp_path):
     pytest.importorskip("mypy")
     wrong = USER.replace('"strq", "gym', '3, "gym').replace("total += episode", "total = engine")

@@ -42,9 +42,9 @@ def since(default: Part, before: Part) -> Any:
     return field(default=default, metadata={"before": before})
 
 
-def added(default: Part) -> Any:
-    """A part that was not always there, whose default is what there was before: it is written and printed only where it
-    differs, so that what was made before keeps its identity and its name."""
+def added(default: Any) -> Any:
+    """A field that was not always there, whose default is what there was before: it is written and printed only where
+    it differs, so that what was made before keeps its identity and its name."""
     return field(default=default, metadata={"added": True})
 
 
@@ -69,14 +69,18 @@ class Part:
             KINDS[written_name(cls)] = cls
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in _written(self))
+        fields = ", ".join(f"{name}={value!r}" for name, value in _written(self).items())
         return f"{written_name(type(self))}({fields})"
+
+    def settings(self) -> dict[str, Any]:
+        """What may be set of the part, by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
         if kind.is_slot:
             raise BadSetting(f"{kind.__name__} is a slot, not a part; it takes {fitting(kind)}")
-        if "__dataclass_fields__" not in vars(kind):
+        if vars(kind).get("__annotations__") and "__dataclass_fields__" not in vars(kind):
             raise BadSetting(f"the class {written_name(kind)} lacks its decorator: @dataclass(frozen=True)")
         for f in dataclasses.fields(self):
             value = _checked(kind.__name__, f, types_of(kind)[f.name], getattr(self, f.name))
@@ -117,9 +121,13 @@ def _checked(owner: str, f: dataclasses.Field[Any], declared: Any, value: Any) -
         return _number(owner, f, value, declared)
     if is_tuple(declared):
         return _tuple(owner, f.name, value)
+    if declared is str:
+        if not isinstance(value, str):
+            raise BadSetting(f"{owner}.{f.name} must be a text, got {value!r}")
+        return value
     kinds = get_args(declared) or (declared,)
     if not all(isinstance(kind, type) and issubclass(kind, Part) for kind in kinds):
-        raise BadSetting(f"{owner}.{f.name} is declared as {f.type}: a field is a float, an int, a tuple or a part")
+        raise BadSetting(f"{owner}.{f.name} is declared as {f.type}: a field is a number, a text, a tuple or a part")
     if not isinstance(value, kinds):
         raise BadSetting(f"{owner}.{f.name} must be one of {' | '.join(map(fitting, kinds))}, got {value!r}")
     return value
@@ -151,15 +159,41 @@ def _tuple(owner: str, name: str, value: Any) -> tuple[Any, ...]:
     return items
 
 
+@dataclass(frozen=True)
+class Keywords(Part):
+    """Words for somebody else's function: any names, each with a number, a text, a truth value or a tuple of these."""
+
+    items: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        items = tuple(sorted((name, _hashable(value)) for name, value in self.items))
+        for name, value in items:
+            if not name.isidentifier() or not all(isinstance(v, int | float | str) for v in _flat(value)):
+                raise BadSetting(f"{name}={value!r} is no keyword with a number, a text, a truth value or a tuple")
+        object.__setattr__(self, "items", items)
+
+    def settings(self) -> dict[str, Any]:
+        return dict(self.items)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+
+
+def _flat(value: Any) -> list[Any]:
+    return [x for item in value for x in _flat(item)] if isinstance(value, tuple) else [value]
+
+
 def to_json(part: Part) -> dict[str, Any]:
     """The part as plain JSON values; `from_json` gives back an equal part."""
-    fields = {f.name: _plain(getattr(part, f.name)) for f in _written(part)}
+    fields = {name: _plain(value) for name, value in _written(part).items()}
     return {"part": written_name(type(part)), **fields}
 
 
-def _written(part: Part) -> list[dataclasses.Field[Any]]:
-    """The fields that are written down: all but those that were added later and say what went without saying."""
-    return [f for f in dataclasses.fields(part) if not f.metadata.get("added") or getattr(part, f.name) != f.default]
+def _written(part: Part) -> dict[str, Any]:
+    """The settings that are written down: all but those that were added later and say what went without saying."""
+    unsaid = {f.name: f.default for f in dataclasses.fields(part) if f.metadata.get("added")}
+    return {name: value for name, value in part.settings().items() if name not in unsaid or value != unsaid[name]}
 
 
 def _plain(value: Any) -> Any:
@@ -189,10 +223,7 @@ def is_at_hand(data: Mapping[str, Any]) -> bool:
 
 def kind_named(name: str, known: Sequence[str] = ()) -> type[Part]:
     """The kind of part of this name, or at this import path; the error for another lists those `known`, or all."""
-    module, _, last = name.rpartition(".")
-    kind = KINDS.get(name)
-    if kind is None and module:
-        kind = getattr(imported(module), last, None)
+    kind = KINDS.get(name) or (at_path(name) if "." in name else None)
     if not (isinstance(kind, type) and issubclass(kind, Part)) or kind.is_slot:
         raise unknown("part", name, known or KINDS)
     return kind
@@ -209,9 +240,17 @@ def imported(module: str) -> ModuleType:
         raise HeadraceError(f"cannot import {module}: {type(error).__name__}: {error}") from error
 
 
+def at_path(path: str) -> Any:
+    """What an import path such as `my_package.module.NAME` leads to; None where the module has no such name."""
+    module, _, name = path.rpartition(".")
+    return getattr(imported(module), name, None)
+
+
 def build(kind: type[Part], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The part of that kind with those fields."""
     name = kind.__name__
+    if kind is Keywords and not args:
+        return Keywords(tuple(kwargs.items()))
     known = [f.name for f in dataclasses.fields(kind)]
     for key in kwargs:
         if key not in known:
@@ -238,8 +277,8 @@ def parse(text: str, fitting: Sequence[str] = ()) -> Any:
 
 def _value(node: ast.expr, text: str, fitting: Sequence[str] = ()) -> Any:
     match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return number
+        case ast.Constant(value=int() | float() | str() as constant):
+            return constant
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
         case ast.Tuple(elts=items) | ast.List(elts=items):
@@ -284,54 +323,61 @@ def tweak(part: Any, *settings: str) -> Any:
         path, sep, text = setting.partition("=")
         if not sep or not path.strip():
             raise BadSetting(f"a setting has the form path.to.field=value, got {setting!r}")
-        try:
-            value = parse(text, _fitting_at(part, path.strip().split(".")))
-        except (BadSetting, UnknownName) as error:
-            raise type(error)(f"{path.strip()}: {error}") from None
-        part = _replaced(part, path.strip().split("."), path.strip(), value)
+        part = _replaced(part, path.strip().split("."), path.strip(), text)
     return part
-
-
-def _fitting_at(part: Any, keys: list[str]) -> list[str]:
-    """The names of the parts that may stand at this path; none where a number does, or nothing."""
-    *above, last = keys
-    for key in above:
-        part = getattr(part, key, None)
-    kind: Any = type(part)
-    declared = types_of(kind).get(last) if isinstance(part, Part) else None
-    kinds = [k for k in get_args(declared) or (declared,) if isinstance(k, type) and issubclass(k, Part)]
-    return [name for kind in kinds for name in fitting(kind).split(" | ")]
 
 
 def paths(part: Part) -> list[str]:
     """The dotted path of every setting."""
     found = []
-    for f in dataclasses.fields(part):
-        value = getattr(part, f.name)
-        found += [f.name, *(f"{f.name}.{path}" for path in (paths(value) if isinstance(value, Part) else ()))]
+    for name, value in part.settings().items():
+        found += [name, *(f"{name}.{path}" for path in (paths(value) if isinstance(value, Part) else ()))]
     return found
 
 
 def has(part: Any, path: str) -> bool:
     """Whether the part has a setting of this dotted path."""
     for key in path.split("."):
-        if not isinstance(part, Part) or key not in [f.name for f in dataclasses.fields(part)]:
+        if not isinstance(part, Part) or key not in part.settings():
             return False
-        part = getattr(part, key)
+        part = part.settings()[key]
     return True
 
 
-def _replaced(part: Any, keys: list[str], path: str, value: Any) -> Any:
+def _replaced(part: Any, keys: list[str], path: str, text: str) -> Any:
     key, rest = keys[0], keys[1:]
-    names = [f.name for f in dataclasses.fields(part)] if isinstance(part, Part) else []
+    if isinstance(part, Keywords) and not rest:
+        return Keywords(tuple({**part.settings(), key: _free(text)}.items()))
+    names = list(part.settings()) if isinstance(part, Part) else []
     if not names:
         raise BadSetting(f"cannot set {path}: {keys_above(path, keys)} is {part!r}, which has no settings")
     if key not in names:
         where = f" (in {path})" if path != key else ""
         deeper = [inner for inner in paths(part) if inner.endswith(f".{key}")]
         raise unknown(f"setting of {type(part).__name__}{where}", key, names, next(iter(deeper), ""))
-    new = _replaced(getattr(part, key), rest, path, value) if rest else value
+    if rest:
+        new = _replaced(getattr(part, key), rest, path, text)
+    else:
+        declared = types_of(type(part))[key]  # type: ignore[arg-type]
+        new = str(_free(text)) if declared is str else _read(text, path, declared)
     return dataclasses.replace(part, **{key: new})
+
+
+def _read(text: str, path: str, declared: Any) -> Any:
+    """The value of a setting; the error for a part that is unknown lists those that fit."""
+    kinds = [kind for kind in get_args(declared) or (declared,) if isinstance(kind, type) and issubclass(kind, Part)]
+    try:
+        return parse(text, [name for kind in kinds for name in fitting(kind).split(" | ")])
+    except (BadSetting, UnknownName) as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _free(text: str) -> Any:
+    """The Python value that is written there, or else the text itself."""
+    try:
+        return ast.literal_eval(text.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text.strip()
 
 
 def keys_above(path: str, rest: list[str]) -> str:
@@ -343,11 +389,12 @@ def differences(part: Part, base: Part, path: str = "") -> list[str]:
     """The settings that make `base` into `part`: `tweak(base, *differences(part, base)) == part`."""
     if type(part) is not type(base):
         return [f"{path}={part!r}"]
-    found = []
-    for f in dataclasses.fields(part):
-        mine, theirs = getattr(part, f.name), getattr(base, f.name)
-        here = f"{path}.{f.name}" if path else f.name
-        if isinstance(mine, Part):
+    found, before = list[str](), base.settings()
+    if before.keys() - part.settings().keys():  # keywords that there are no more
+        return [f"{path}={part!r}"]
+    for name, mine in part.settings().items():
+        theirs, here = before.get(name), f"{path}.{name}" if path else name
+        if isinstance(mine, Part) and isinstance(theirs, Part):
             found += differences(mine, theirs, here)
         elif mine != theirs:
             found.append(f"{here}={mine!r}")

@@ -28,7 +28,7 @@ from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded, Mix, Shar
 from headrace.agents.network import BySuite, Relu
 from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
 from headrace.errors import unknown
-from headrace.part import differences, from_json, has, imported, tweak
+from headrace.part import at_path, differences, from_json, has, tweak
 
 SPR = Auxiliary(Spr(), weight=2.0)
 ORTH = replace(SPR, filter=Orth())
@@ -147,8 +147,7 @@ def agent_named(name: str) -> Agent:
     base = name.removesuffix(UNGUARDED)
     if name in KNOWN:
         return KNOWN[name]
-    module, _, variable = name.rpartition(".")
-    if module and isinstance(found := getattr(imported(module), variable, None), Agent):
+    if "." in name and isinstance(found := at_path(name), Agent):
         return found
     if base == name or base not in KNOWN or not guards(KNOWN[base]):
         raise unknown("variant", name, list(KNOWN))

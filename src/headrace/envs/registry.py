@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from headrace.envs import atari, octax
+from headrace.envs import atari, given, octax
 from headrace.envs.base import CompiledEnv, EnvSpec, HostEnv
 from headrace.envs.gym import GymRules
 from headrace.envs.hosted import Hosted
@@ -21,6 +21,9 @@ from headrace.errors import LISTED_NAMES, BadSetting, HeadraceError, UnknownName
 from headrace.part import Part, differences, from_json, to_json, within
 
 __all__ = ["FAMILIES", "FORMS", "SETS", "Environment", "Family", "Hosted", "environment", "make", "matching", "names"]
+
+if TYPE_CHECKING:
+    import gymnasium
 
 FORMS = ("compiled", "host")
 
@@ -95,7 +98,11 @@ def _hosted_probe(name: str, rules: ProbeRules) -> HostEnv:
 def _gymnasium(name: str, rules: GymRules) -> HostEnv:
     from headrace.envs.gym.env import GymEnv
 
-    return GymEnv(name, rules)
+    return GymEnv(f"gym/{name}", rules)
+
+
+def _own(path: str, rules: GymRules) -> HostEnv:
+    return given.from_path(path, rules)
 
 
 _JAX = ("jax",), "jax"
@@ -134,6 +141,12 @@ FAMILIES: dict[str, Family] = {
         forms={"host": Form(_gymnasium, ("gymnasium",), "gym")},
         about="any registered Gymnasium environment with discrete actions: gym/ID",
     ),
+    "own": Family(
+        members=(),
+        rules=GymRules(),
+        forms={"host": Form(_own)},
+        about="what a function of yours makes: own/my_package.my_function",
+    ),
 }
 
 # Names for the paper's choices, to be used in patterns: `atari26/*` are 26 of the games of `atari/*`.
@@ -149,6 +162,8 @@ class Environment:
 
     name: str
     rules: Part
+    seen: tuple[Any, ...] = ()  # shape of observations and number of actions, where the name does not tell them
+    given: Any = field(default=None, compare=False)  # the environment itself, or what makes it
 
     @property
     def _place(self) -> tuple[Family, str]:
@@ -187,7 +202,8 @@ class Environment:
         return [form for form in self._place[0].forms.values() if not form.missing()]
 
     def identity(self) -> dict[str, Any]:
-        return {"name": self.name, "rules": to_json(self.rules)}
+        seen = {"seen": list(self.seen)} if self.seen else {}
+        return {"name": self.name, "rules": to_json(self.rules), **seen}
 
     def spec(self) -> EnvSpec:
         """What an agent must know of it, from a form that can be had here; that of the host takes less time."""
@@ -204,6 +220,8 @@ class Environment:
 
     def host(self) -> HostEnv:
         """The environment as Python steps it."""
+        if self.given is not None:
+            return given.host_env(self.given, self.name, self.rules)
         return self._form("host").make(self._place[1], self.rules)
 
     def _form(self, name: str) -> Form:
@@ -231,6 +249,9 @@ def _shared(compiled: Callable[[str, Any], CompiledEnv], member: str, rules: Par
     return compiled(member, rules)
 
 
+EnvLike: TypeAlias = "str | Environment | HostEnv | gymnasium.Env[Any, Any] | Callable[..., Any]"
+
+
 def names() -> list[str]:
     """The environments that have a name of their own; any `gym/ID` is one too."""
     return [f"{family}/{member}" for family, found in FAMILIES.items() for member in found.members]
@@ -253,6 +274,19 @@ def environment_of(data: Mapping[str, Any]) -> Environment:
     """The environment that `Environment.identity` described."""
     found = environment(data["name"])
     return replace(found, rules=from_json(data["rules"], type(found.rules)))
+
+
+def environment_given(env: EnvLike) -> Environment:
+    """The environment that a name stands for, or that an object or a function gives."""
+    if isinstance(env, Environment):
+        return env
+    if isinstance(env, str):
+        return environment(env)
+    name, rules = f"own/{given.label_of(env)}", FAMILIES["own"].rules
+    if given.is_path(name):
+        return Environment(name, rules, (), env)
+    spec = given.host_env(env, name, rules).spec
+    return Environment(name, rules, ("x".join(map(str, spec.observation_shape)), spec.n_actions), env)
 
 
 def _some_of(family: str) -> str:

@@ -20,16 +20,27 @@ from headrace.training.run import backend, run_of, whole
 
 
 class Engine:
-    """An agent that learns from one stream of experience, stepped from a loop of one's own.
-
-        env = headrace.make_env("minatar/breakout")
-        engine = headrace.Engine("strq", env.spec, steps=100_000)
-        engine.begin(env.reset(0))
-        while engine.step < 100_000:
-            engine.learn(env.step(engine.action))
+    """An agent that learns from one stream of experience, in a loop of one's own.
 
     It is computed by the C learner wherever that knows all of the agent's parts, else by the definition, with a
     warning that says why. Each transition is seen once.
+
+    Args:
+        agent: A name such as `qrc+spr`, or an agent.
+        spec: What the agent sees and does; an environment has one as `env.spec`.
+        engine: `learner`, `reference` or `auto`.
+        seed: Of all random numbers.
+        steps: The length of the run, over a fraction of which exploration falls.
+        settings: Changes of the agent, such as `td.lr=1e-3`.
+
+    Example:
+        ```python
+        env = headrace.make_env("minatar/breakout")
+        engine = headrace.Engine("strq", env.spec, steps=1_000)
+        engine.begin(env.reset(0))
+        while engine.step < 1_000:
+            episode = engine.learn(env.step(engine.action))
+        ```
     """
 
     def __init__(
@@ -42,15 +53,6 @@ class Engine:
         steps: float = 5_000_000,
         settings: Sequence[str] = (),
     ) -> None:
-        """
-        Args:
-          agent: a name such as "qrc+spr", or an agent.
-          spec: what the agent sees and does; an environment has one as `env.spec`.
-          engine: "learner", "reference", or "auto".
-          seed: of all random numbers.
-          steps: the length of the run, over which exploration falls.
-          settings: changes of the agent, such as "td.lr=1e-3".
-        """
         self.agent = tweak(agent_named(agent) if isinstance(agent, str) else agent, *settings)
         self.spec = spec
         self.name, notice = engine_for(self.agent, spec, engine)
@@ -113,15 +115,22 @@ def load(
     """A run's agent, as its newest good checkpoint has it.
 
     Args:
-      path: the run's folder.
-      learning: whether to go on learning. Without, parameters and normaliser are frozen.
-      engine: what computes an agent that goes on learning; the state fits each.
-      epsilon: the probability with which a frozen agent takes a random action.
-      seed: of a frozen agent's random actions.
+        path: The run's folder.
+        learning: Whether to go on learning. If not, parameters and normaliser are frozen.
+        engine: What computes an agent that goes on learning; the state fits each engine.
+        epsilon: The probability with which a frozen agent takes a random action.
+        seed: Of a frozen agent's random actions.
 
     Returns:
-      A `Policy`, for which NumPy is enough: `policy(obs)` is an action, `policy.q(obs)` are the values. With
-      `learning=True` an `Engine`: call `begin` with the observation to go on from, then `action` and `learn`.
+        A `Policy`, which needs NumPy alone: `policy(obs)` is an action, `policy.q(obs)` are the values. With
+            `learning=True` an `Engine`: call `begin` with the observation to go on from, then `action` and `learn`.
+
+    Example:
+        ```python
+        policy = headrace.load("runs/NAME")
+        env = headrace.make_env("minatar/breakout")
+        step = env.step(policy(env.reset(0)))
+        ```
     """
     folder, checkpoint = newest_checkpoint(path)
     run = run_of(folder.identity)

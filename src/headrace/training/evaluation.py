@@ -16,6 +16,7 @@ from headrace.agents import Agent, fit
 from headrace.engines.base import Episode, begun, stepped
 from headrace.envs.base import EnvSpec
 from headrace.envs.hosted import Hosted
+from headrace.envs.registry import EnvLike, environment_given
 from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
 from headrace.part import is_foreign
@@ -47,7 +48,13 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    path: str | Path, *, episodes: float = 30, epsilon: float = 0.01, seed: float = 1_000_000, max_steps: float = 27_000
+    path: str | Path,
+    *,
+    episodes: float = 30,
+    epsilon: float = 0.01,
+    seed: float = 1_000_000,
+    max_steps: float = 27_000,
+    env: EnvLike | None = None,
 ) -> Evaluation:
     """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written.
 
@@ -57,6 +64,7 @@ def evaluate(
         epsilon: The probability of a random action.
         seed: Of the environment and of random actions.
         max_steps: Where an episode is stopped.
+        env: Another environment than the run's, or the run's own where that has no name.
 
     Returns:
         The episodes, their `returns` as an array, and the step of the checkpoint.
@@ -68,8 +76,8 @@ def evaluate(
         ```
     """
     count, limit = whole("episodes", episodes, 1, 1_000_000), whole("max_steps", max_steps, 1)
-    env, policy, folder, step = _load(path, epsilon, seed)
-    played = list(_episodes(env, policy, int(seed), count, limit))
+    place, policy, folder, step = _load(path, epsilon, seed, env)
+    played = list(_episodes(place, policy, int(seed), count, limit))
     cut = sum(cut for _, cut in played)
     return Evaluation(step, epsilon, [episode for episode, _ in played], cut, folder.notices)
 
@@ -81,6 +89,7 @@ def play(
     epsilon: float = 0.01,
     seed: float = 1_000_000,
     max_steps: float = 1_000,
+    env: EnvLike | None = None,
 ) -> Evaluation:
     """Plays one episode and writes it as a video or an animated picture.
 
@@ -91,6 +100,7 @@ def play(
         epsilon: The probability of a random action.
         seed: Of the environment and of random actions.
         max_steps: Where the episode is stopped.
+        env: Another environment than the run's, or the run's own where that has no name.
 
     Returns:
         The episode that was played, and where the video is.
@@ -103,9 +113,9 @@ def play(
     if out is not None:
         _require_video(Path(out))
     limit = whole("max_steps", max_steps, 1)
-    env, policy, folder, step = _load(path, epsilon, seed)
+    place, policy, folder, step = _load(path, epsilon, seed, env)
     frames: list[np.ndarray] = []
-    episode, cut = next(_episodes(env, policy, int(seed), 1, limit, frames))
+    episode, cut = next(_episodes(place, policy, int(seed), 1, limit, frames))
     video = Path(out) if out is not None else _beside(Path(path), step)
     _require_video(video)
     _write_video(frames, video)
@@ -128,15 +138,15 @@ def _require_video(out: Path) -> None:
         raise HeadraceError("a video needs the pillow package: pip install 'headrace[plots]'")
 
 
-def _load(path: str | Path, epsilon: float, seed: float) -> tuple[Any, Any, RunFolder, int]:
+def _load(path: str | Path, epsilon: float, seed: float, env: EnvLike | None) -> tuple[Any, Any, RunFolder, int]:
     if not 0 <= epsilon <= 1:
         raise BadSetting(f"epsilon must be between 0 and 1, got {epsilon}")
     seed = whole("seed", seed, 0, 2**31 - 1_000_001)  # an episode's seed is this one and its number
     folder, checkpoint = newest_checkpoint(path)
     run = run_of(folder.identity)
-    env = host_of(run)
-    policy = policy_of(run.agent, env.spec, checkpoint.arrays, eps=epsilon, seed=seed)
-    return env, policy, folder, checkpoint.step
+    place = host_of(run) if env is None else whole_observations(environment_given(env).host())
+    policy = policy_of(run.agent, place.spec, checkpoint.arrays, eps=epsilon, seed=seed)
+    return place, policy, folder, checkpoint.step
 
 
 def newest_checkpoint(path: str | Path) -> tuple[RunFolder, Checkpoint]:

@@ -10,7 +10,7 @@ from typing import Any
 from headrace.agents import Agent, agent_named, agent_of, name_of
 from headrace.engines.base import Backend, HostStream, Stream
 from headrace.envs.base import EnvSpec
-from headrace.envs.registry import Environment, environment, environment_of
+from headrace.envs.registry import Environment, EnvLike, environment_given, environment_of
 from headrace.errors import BadSetting, HeadraceError
 from headrace.part import to_json, tweak
 from headrace.runs.manifest import identity_hash, require_run
@@ -22,6 +22,8 @@ NUMERICS = {"reference": 4, "learner": 1}
 
 @dataclass(frozen=True)
 class Run:
+    """A run as a value: equal runs have the same name, folder and result."""
+
     agent: Agent
     env: Environment
     seed: int
@@ -91,7 +93,7 @@ def _short(steps: int) -> str:
 
 def make_run(
     agent: str | Agent,
-    env: str | Environment,
+    env: EnvLike,
     *,
     seed: int = 0,
     steps: float = 5_000_000,
@@ -102,7 +104,7 @@ def make_run(
     """The run that these words stand for; settings beginning with `env.` change the environment's rules."""
     for_env = [s.removeprefix("env.") for s in settings if s.startswith("env.")]
     found = agent_named(agent) if isinstance(agent, str) else agent
-    place = environment(env) if isinstance(env, str) else env
+    place = environment_given(env)
     tweaked = tweak(found, *(s for s in settings if not s.startswith("env.")))
     changed = replace(place, rules=tweak(place.rules, *for_env))
     seed, steps = whole("seed", seed, 0), whole("steps", steps, 1, 2**31 - 16)

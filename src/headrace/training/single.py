@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headrace.agents import Agent
 from headrace.engines.base import Alone
-from headrace.envs.registry import Environment
+from headrace.envs.registry import EnvLike
 from headrace.errors import Diverged, HeadraceError, unknown
 from headrace.runs.files import require_folder
 from headrace.runs.folder import RunFolder, Score, score
@@ -34,7 +34,7 @@ class Trained(NamedTuple):
 
 def train(
     agent: str | Agent,
-    env: str | Environment,
+    env: EnvLike,
     *,
     seed: int = 0,
     steps: float = 5_000_000,
@@ -51,7 +51,8 @@ def train(
 
     Args:
         agent: A name (`headrace variants` lists them) or an `Agent`.
-        env: A name, such as `minatar/breakout` or `gym/CartPole-v1`.
+        env: A name, such as `minatar/breakout` or `gym/CartPole-v1`; a Gymnasium environment; a function that makes
+            one; or an object with `spec`, `reset` and `step`, as `headrace.envs.base.HostEnv`.
         seed: Of all random numbers of the run.
         steps: Environment steps of the whole run.
         settings: Changes of the agent, such as `td.lr=3e-4`, and of the environment's rules, such as `env.sticky=0`.

@@ -31,23 +31,7 @@ _advance = jax.jit(advance, static_argnums=1, donate_argnums=2)
 
 
 class ReferenceEngine:
-    """One agent on one stream: `begin`, then `action` and `learn` in turn. Each transition is seen once.
-
-    Args:
-        agent: What learns.
-        spec: What it must know of the environment.
-        seed: Of all random numbers.
-        steps: How many there will be; exploration ends after a fraction of them.
-
-    Example:
-        ```python
-        env = headrace.make_env("minatar/breakout")
-        engine = headrace.Engine(headrace.agent("strq"), env.spec, seed=0, steps=1_000)
-        engine.begin(env.reset(0))
-        for _ in range(1_000):
-            episode = engine.learn(env.step(engine.action))
-        ```
-    """
+    """One agent on one stream: `begin`, then `action` and `learn` in turn. Each transition is seen once."""
 
     name = "reference"
 

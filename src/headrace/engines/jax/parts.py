@@ -13,7 +13,7 @@ from headrace.part import KINDS, Part, is_tuple, types_of
 def _register(kind: Any) -> None:
     """Numbers and inner parts become children of the tree; what decides shapes stays part of its structure."""
     fields, declared = dataclasses.fields(kind), types_of(kind)
-    fixed = [f.name for f in fields if f.metadata.get("shape") or is_tuple(declared[f.name])]
+    fixed = [f.name for f in fields if f.metadata.get("shape") or declared[f.name] is str or is_tuple(declared[f.name])]
     traced = [f.name for f in fields if f.name not in fixed]
 
     def flatten(part: Part) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with discrete actions and a box of numbers to see. Nothing here needs Gymnasium."""
+"""Any Gymnasium environment with discrete actions. Nothing here needs Gymnasium."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import HeadraceError
-from headrace.part import Part, within
+from headrace.part import Keywords, Part, added, within
 
 IMPORTS = "HEADRACE_IMPORT"  # the modules that register environments, for this process and those it starts
 
 
 @dataclass(frozen=True)
 class GymRules(Part):
-    """What may be changed about a Gymnasium environment from here; the rest is the environment's own."""
+    """What may be changed about a Gymnasium environment."""
 
     frames: int = within(1, 1, 64)  # stacked in one observation
+    kwargs: Keywords = added(Keywords())  # of gymnasium.make
+    wrappers: str = added("")  # import paths of what is put around it, from the innermost, separated by commas
 
 
 def require_module_name(name: str) -> None:

@@ -16,7 +16,7 @@ from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 from headrace.envs.gym import IMPORTS, GymRules, require_module_name
 from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
 from headrace.errors import BadSetting, EnvironmentFault, HeadraceError, raised, unknown
-from headrace.part import imported
+from headrace.part import Keywords, at_path, imported
 
 RESET = ("observation", "info")  # what Gymnasium says that these return
 STEP = ("observation", "reward", "terminated", "truncated", "info")
@@ -24,22 +24,30 @@ LONG = 16  # an axis beyond this is a side of an image rather than its channels
 
 
 class GymEnv:
-    """The environment with its own wrappers and its own time limit; images without a channel axis are given one."""
+    """The environment with its own wrappers and its own time limit.
 
-    def __init__(self, name: str, rules: GymRules | None = None) -> None:
-        self._env = _made(name)
-        box, actions = _box(name, self._env.observation_space), self._env.action_space
+    Images without a channel axis are given one. Observations that are no box (numbers of a kind, or several spaces
+    together) become one vector, in which a number of a kind is one-hot.
+    """
+
+    def __init__(self, name: str, rules: GymRules | None = None, env: gymnasium.Env | None = None) -> None:
+        """`name` is what it is called; `env` is the environment itself, where it is not to be made by its id."""
+        rules = rules or GymRules()
+        self._env = _wrapped(_made(name.removeprefix("gym/"), rules.kwargs) if env is None else env, rules.wrappers)
+        space, actions = self._env.observation_space, self._env.action_space
+        self._flat = space if not (isinstance(space, Box) and space.shape) and space.is_np_flattenable else None
+        box = _box(name, gymnasium.spaces.flatten_space(space) if self._flat else space)
         if not isinstance(actions, Discrete):
             raise BadSetting(
-                f"gym/{name} has the actions {actions}: only a Discrete action space can be learnt here. "
+                f"{name} has the actions {actions}: only a Discrete action space can be learnt here. "
                 "gymnasium.wrappers.TransformAction can offer a few of these actions by number"
             )
         shape = (*box.shape, 1) if len(box.shape) == 2 else box.shape  # channels last
-        stack = (rules or GymRules()).frames
-        dtype = "uint8" if box.dtype in (np.uint8, np.bool_) else "float32"
+        stack = rules.frames
+        dtype = "uint8" if box.dtype in (np.uint8, np.bool_) and not self._flat else "float32"
         self._first_action, self._frame, self._dtype = int(actions.start), shape, np.dtype(dtype)
         self.spec = EnvSpec(
-            name=f"gym/{name}",
+            name=name,
             observation_shape=(*shape[:-1], shape[-1] * stack),
             actions=tuple(str(action) for action in range(int(actions.n))),
             frames=stack,
@@ -84,9 +92,10 @@ class GymEnv:
     def _seen(self, raw: Any) -> np.ndarray:
         """A copy, since an environment may go on writing into what it returned."""
         try:
-            found = self._cast(np.asarray(raw))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise self._fault(f"the observation {raw!r:.80} is no array of numbers") from error
+            found = self._cast(np.asarray(gymnasium.spaces.flatten(self._flat, raw) if self._flat else raw))
+        except (TypeError, ValueError, OverflowError, KeyError, IndexError) as error:
+            wanted = f"not in its space {self._flat}" if self._flat else "no array of numbers"
+            raise self._fault(f"the observation {raw!r:.80} is {wanted}") from error
         return found[..., None] if found.shape == self._frame[:-1] and len(self._frame) == 3 else found
 
     def _cast(self, given: np.ndarray) -> np.ndarray:
@@ -117,15 +126,30 @@ class GymEnv:
         return EnvironmentFault(f"{self.spec.name}: {cause}")
 
 
-def _made(name: str) -> gymnasium.Env:
+def _made(name: str, kwargs: Keywords) -> gymnasium.Env:
     _import_users_modules()
     wanted = _wanted(name)
     try:
-        return gymnasium.make(wanted, disable_env_checker=True, **_drawing(wanted))
+        return gymnasium.make(wanted, disable_env_checker=True, **{**_drawing(wanted), **kwargs.settings()})
     except (gymnasium.error.Error, ImportError) as error:
         raise HeadraceError(f"gym/{name} cannot be made: {error}") from error
     except (Exception, SystemExit) as error:
         raise HeadraceError(f"gym/{name} cannot be made: it raised {raised(error)}") from error
+
+
+def _wrapped(env: gymnasium.Env, wrappers: str) -> gymnasium.Env:
+    """The environment inside of each wrapper in turn, given by their import paths."""
+    for path in filter(None, (word.strip() for word in wrappers.split(","))):
+        wrapper = at_path(path) if "." in path else None
+        if not callable(wrapper):
+            raise BadSetting(f"env.wrappers takes import paths such as my_package.Wrapper, not {path!r}")
+        try:
+            env = wrapper(env)
+        except (Exception, SystemExit) as error:
+            raise HeadraceError(f"the wrapper {path} raised {raised(error)}") from error
+        if not isinstance(env, gymnasium.Env):
+            raise BadSetting(f"the wrapper {path} must return a Gymnasium environment, it returned {env!r:.80}")
+    return env
 
 
 def _wanted(name: str) -> Any:
@@ -170,13 +194,14 @@ def _box(name: str, space: gymnasium.Space) -> Box:
     """The space as one that can be learnt from."""
     if not isinstance(space, Box) or len(space.shape) not in (1, 2, 3) or 0 in space.shape:
         raise BadSetting(
-            f"gym/{name} shows {space}: only a Box can be learnt from, a vector (n), an image (height, width) or "
-            "(height, width, channels). gymnasium.wrappers.FlattenObservation makes a vector of most other spaces"
+            f"{name} shows {space}: what can be learnt from is a vector (n), an image (height, width) or "
+            "(height, width, channels), and all that gymnasium.spaces.flatten makes a vector of. "
+            "--set env.wrappers=my_package.Wrapper puts a wrapper of yours around the environment"
         )
     if _channels_come_first(space.shape):
         channels, height, width = space.shape
         raise BadSetting(
-            f"gym/{name} shows images of shape {space.shape}, which look like (channels, height, width): here channels "
+            f"{name} shows images of shape {space.shape}, which look like (channels, height, width): here channels "
             f"come last, {(height, width, channels)}. gymnasium.wrappers.TransformObservation with "
             "numpy.moveaxis(image, 0, -1) turns them; where the first axis stacks frames, leave that to env.frames"
         )
