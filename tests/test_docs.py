@@ -88,11 +88,7 @@ def give(line: str, folder: Path) -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     page = (ROOT / "docs/reference/python.md").read_text("utf-8")
-    assert sorted(headrace.__all__) == headrace.__all__
     assert [name for name in headrace.__all__ if f"::: headrace.{name}\n" not in page] == []
-    assert all(getattr(headrace, name) for name in headrace.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        headrace.nothing  # noqa: B018
 
 
 def test_every_agent_with_a_name_is_told_of() -> None:

@@ -115,7 +115,8 @@ def _(
 
     def rest(history: Tree) -> tuple[jax.Array, Tree, Modules, Tree, jax.Array]:
         nothing = zeros(modules)
-        return jnp.float32(0), nothing["encoder"], nothing, rested(aux.filter, history), jnp.float32(0)
+        zero = jnp.zeros((), nothing["encoder"][0]["w"].dtype)  # tests evaluate this in double precision too
+        return zero, nothing["encoder"], nothing, rested(aux.filter, history), jnp.float32(0)
 
     loss, raw, filtered, history, acts = jax.lax.cond(active, learn, rest, state.history)
     descent = -aux.lr * aux.weight
