@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDER = Path("src/headrace/learner")
-FLAGS = "-std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra".split()  # noqa: SIM905
+FLAGS = "-std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -g0 -Wall -Wextra".split()  # noqa: SIM905
 SOURCES = ("library.c", "learner.c", "learner_avx2.c", "learner_avx512.c")
 
 setup(

@@ -25,10 +25,15 @@ LEFT, RIGHT, TOP, BELOW, BOTTOM = 0.8, 0.25, 0.72, 0.82, 0.58
 LEGEND_ROW, LEGEND_COLUMN, NARROWEST = 0.22, 1.95, 5.2
 
 
-def new_figure(width: float, height: float) -> Any:
-    """An empty figure, in inches, without matplotlib's global state."""
+def require_matplotlib() -> None:
+    """Fails early where no figure can be drawn, before the work whose end it would be."""
     if find_spec("matplotlib") is None:
         raise HeadraceError("figures need the matplotlib package: pip install 'headrace[plots]'")
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, in inches, without matplotlib's global state."""
+    require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

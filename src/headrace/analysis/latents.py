@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.representation import Probe, Silence, centred, effective_rank, probes, silence, tsne
+from headrace.analysis.representation import (
+    Probe,
+    Silence,
+    centred,
+    effective_rank,
+    probes,
+    require_tsne,
+    silence,
+    tsne,
+)
 from headrace.analysis.trajectory import LENGTH, SEED, Trajectory, trajectory
 from headrace.errors import CheckpointDamaged, HeadraceError
 from headrace.policy import Policy, layers_of
@@ -86,6 +95,8 @@ def analyse(
 ) -> Latents:
     """Analyses every saved encoder of a run and writes the result beside it."""
     path = Path(path)
+    if perplexities:
+        require_tsne()
     run, encoders = _encoders(path, say)
     if pack := packs.holder(path):
         raise HeadraceError(f"it is in {pack}: `python experiments/pack.py --unpack {path} FOLDER` takes it out")

@@ -127,10 +127,14 @@ def r2(truth: np.ndarray, guess: np.ndarray) -> float:
     return float(1 - ((truth - guess) ** 2).sum() / ((truth - truth.mean(axis=0)) ** 2).sum())
 
 
-def tsne(latents: np.ndarray, perplexity: float, seed: int = 0) -> np.ndarray:
-    """Two coordinates for each latent, scikit-learn's t-SNE of the 50 largest principal components."""
+def require_tsne() -> None:
     if find_spec("sklearn") is None:
         raise HeadraceError("t-SNE needs the scikit-learn package: pip install 'headrace[analysis]'")
+
+
+def tsne(latents: np.ndarray, perplexity: float, seed: int = 0) -> np.ndarray:
+    """Two coordinates for each latent, scikit-learn's t-SNE of the 50 largest principal components."""
+    require_tsne()
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 

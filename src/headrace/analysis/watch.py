@@ -25,11 +25,13 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 
 def run(words: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
+    from headrace.analysis.canvas import require_matplotlib
     from headrace.analysis.report.server import Server
     from headrace.training.run import whole
 
     if not 0.2 <= words.every <= 3600:
         raise BadSetting(f"--every must be from 0.2 to 3600 seconds, got {words.every:g}")
+    require_matplotlib()
     with Server(Path(words.runs), whole("port", words.port, 0, 65535), words.every) as server:
         _listen_to_signals()
         try:

@@ -41,7 +41,7 @@ def run(words: argparse.Namespace) -> int:
     if words.json:
         shown = [{"run": str(path), **json.loads(packs.read(path, NUMBERS))} for path, _ in results]
         print(dumps(shown))
-    else:
+    elif results:
         print("\n\n".join(text(path, found) for path, found in results))
     return 1 if failed else 0
 

@@ -36,6 +36,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 
 def run(words: argparse.Namespace) -> int:
     """0 where all runs are done and reported on, 1 where some are not done, 130 where the sweep was stopped."""
+    from headrace.analysis.canvas import require_matplotlib
     from headrace.reproduce.coverage import coverage
     from headrace.reproduce.plans import runs_of
 
@@ -45,6 +46,7 @@ def run(words: argparse.Namespace) -> int:
         found = coverage(words.results, words.suite, plan)
         print(dumps({"suite": words.suite, **found.as_json()}) if words.json else found.text())
         return 0
+    require_matplotlib()
     words.out = words.out or f"runs/reproduce_{words.suite}{'_quick' if words.quick else ''}"
     swept = _swept(words, tables, plan)
     return _interrupted(words, swept) if swept.interrupted else _reported(words, swept)

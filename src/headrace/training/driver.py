@@ -240,7 +240,7 @@ class Driver:
             member.folder.set_status("interrupted")
             return "interrupted"
         if self.draw:
-            member.draw(self.progress.notice)
+            member.draw()
         shared = {"streams": len(self.members)} if self.streams.lockstep else {}
         member.finish(arrays, {"seconds": self.speed.seconds, **shared})
         return "finished"

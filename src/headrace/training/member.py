@@ -80,17 +80,14 @@ class Member:
         digest = self.folder.digest(final_arrays(arrays))
         self.folder.finish({"digest": digest, **cost, **footprint(arrays)})
 
-    def draw(self, tell: Tell) -> None:
+    def draw(self) -> None:
         """Draws the learning curve beside the run's tables."""
         metrics = self.folder.metrics()
         if len(metrics.get("step", ())) == 0:
             return
         label = name_of(self.run.agent)
         title = f"{label} on {self.run.env.name}, seed {self.run.seed}"
-        try:
-            learning_curve([(label, metrics["step"], metrics["return"])], self.folder.path / "curve.png", title)
-        except ImportError:
-            tell("no learning curve was drawn: pip install 'headrace[plots]'")
+        learning_curve([(label, metrics["step"], metrics["return"])], self.folder.path / "curve.png", title)
 
     def placeholder(self, step: int) -> Saved:
         """What fits this run's place in the program, for a run that is no longer written."""

@@ -108,6 +108,9 @@ def train_run(
             return ended
         if run.notice:
             progress.notice(run.notice)
+        if draw and find_spec("matplotlib") is None:
+            progress.notice("no learning curve will be drawn: pip install 'headrace[plots]'")
+            draw = False
         member = Member(run, folder)
         (status,) = Driver(Alone(stream), [member], pace, progress, sinks=sinks, draw=draw).go()
         if member.diverged:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.analysis.canvas import require_matplotlib
 from headrace.analysis.records import find_runs, is_report
 from headrace.analysis.report import videos
 from headrace.analysis.report.context import Context
@@ -29,6 +30,7 @@ class Written(NamedTuple):
 
 def write_report(runs: str | Path, out: str | Path, video_count: int = 0, say: Say = lambda _: None) -> Written:
     """Makes the report on all runs below a folder and puts it in place of an earlier one."""
+    require_matplotlib()
     root, out = Path(runs), Path(out)
     _require_report_or_nothing(out)
     found = read_once(find_runs(root))
