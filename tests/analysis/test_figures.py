@@ -130,6 +130,17 @@ OTHERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("base", [(), ("qrc",), ("qrc", "qrc+spr", "strq")])
+def test_a_few_changed_agents_can_be_told_apart_by_colour_and_by_line(base):
+    """Where the nine are not all there, their colours and lines are free."""
+    agents = [*base, "qrc td.lr=0.0003", "qrc td.lr=0.001", "qrc td.lr=0.003"]
+    looks = looks_of(agents)
+    for a, b in combinations(agents, 2):
+        assert looks[a].dashes != looks[b].dashes or {a, b} <= set(LOOKS), (a, b)
+        for ground in GROUNDS:
+            assert apart(looks[a], looks[b], "none", ground) > 30 or {a, b} <= set(LOOKS), (a, b)
+
+
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_other_agents_are_far_from_the_nine_and_from_each_other(ground):
     looks = looks_of([*LOOKS, *OTHERS])

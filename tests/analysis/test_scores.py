@@ -101,15 +101,16 @@ def test_a_curve_is_the_mean_over_seeds_with_an_interval_around_it(tmp_path, rng
 
 
 def test_where_a_run_ends_early_its_curve_goes_on_as_the_mean_of_the_others(tmp_path, rng):
-    write_run(tmp_path, one(seed=0), 2.0)
-    write_run(tmp_path, one(seed=1), 6.0, status="interrupted", share=0.5)
+    for seed, final in enumerate((1.0, 3.0)):
+        write_run(tmp_path, one(seed=seed), final)
+    write_run(tmp_path, one(seed=2), 8.0, status="interrupted", share=0.5)
     curve = env_curves(group_of(tmp_path), "return", rng)["minatar/breakout"]["qrc"]
     half = len(curve.steps) // 2
     assert curve.mean[half - 1] == pytest.approx(4.0 * 0.5 / 0.75)
     assert curve.mean[-1] == pytest.approx(2.0)
     assert np.isfinite(curve.low[half - 1])
-    assert np.isnan(curve.low[half:]).all(), "one run has no interval"
-    assert (curve.runs, curve.short, curve.counted) == (2, 1, "2 runs, 1 of them ended early")
+    assert np.isnan(curve.low[half:]).all(), "two runs have no interval"
+    assert (curve.runs, curve.short, curve.counted) == (3, 1, "3 runs, 1 of them ended early")
 
 
 def test_a_curve_over_tasks_ends_where_one_of_them_has_no_run_left(rng):

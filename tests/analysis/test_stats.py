@@ -118,3 +118,9 @@ def test_one_run_a_task_has_no_interval():
 
 def test_percentiles_are_of_both_tails():
     np.testing.assert_allclose(percentiles(np.arange(1001.0)), [25.0, 975.0])
+
+
+def test_two_runs_of_a_task_have_no_interval(rng):
+    two, three = np.array([[1.0], [2.0]]), np.array([[1.0], [2.0], [3.0]])
+    assert np.isnan(stats.interval(two, stats.mean, rng)[1:]).all()
+    assert np.isfinite(stats.interval(three, stats.mean, rng)[1:]).all()

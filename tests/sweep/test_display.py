@@ -49,23 +49,18 @@ def test_many_runs_at_once_are_counted_and_no_line_is_too_long() -> None:
     assert max(map(len, found)) <= 40
 
 
-def test_the_table_has_every_run_with_its_score_or_its_cause() -> None:
-    found = plan()
-    header, *rows, end = table(found).splitlines()
-    names = [s.run.name for s in found]
-    assert header == "state     steps     score  run"
-    assert rows == [
-        f"done       100%     12.35  {names[0]}",
-        f"running     25%         3  {names[1]}",
-        f"running       -         -  {names[2]}",
-        f"failed        -         -  {names[3]}",
-        "          OSError: gone",
-        f"diverged     0%         -  {names[4]}",
-        "          q was no longer finite at step 9",
-        f"left         0%         -  {names[5]}",
-        f"left          -         -  {names[6]}",
+def test_the_table_averages_seeds_and_names_what_went_wrong() -> None:
+    found = [*plan(), stands("done", 5_000_000, score=Score(14.345, 50))]
+    found.append(Standing(make_run("qrc", "minatar/asterix", steps=5e6), Path("runs"), "done", 5_000_000))
+    failed, diverged = (s.run.name for s in found[3:5])
+    assert table(found).splitlines() == [
+        "agent    environment       steps  done          score",
+        "qrc+spr  minatar/breakout  5M     2 of 8 seeds  13.35 ± 1.41",
+        "qrc      minatar/asterix   5M     1 of 1 seed   -",
+        f"failed: {failed}: OSError: gone",
+        f"diverged: {diverged}: q was no longer finite at step 9",
+        summary(found),
     ]
-    assert end.startswith("1/7 done")
 
 
 def test_new_lines_take_the_place_of_the_old_ones_and_a_notice_stays() -> None:

@@ -43,7 +43,6 @@ MIN_SEEDS = 3
 NEAR_ZERO = 0.1  # a cosine within this of 0 is near 0
 MARGIN = 0.05  # of the base agent's mean: how far below it still counts as "at" it
 COSINE = "cosine_before_orth"
-PAPER_SUITES = ("minatar", "octax", "atari")
 
 
 class Evidence(NamedTuple):
@@ -221,8 +220,8 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def spoken_of(group: Group) -> bool:
-    """Whether the paper's claims are about such environments: its suites with their usual rules, at any budget."""
-    return group.suite in PAPER_SUITES
+    """Whether the paper's claims are about such runs: of its suites with their usual rules, as long as its own."""
+    return bool(group.paper().scores)
 
 
 def judge(group: Group, rng: np.random.Generator) -> list[Judgement]:

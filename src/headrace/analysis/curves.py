@@ -10,7 +10,7 @@ import numpy as np
 from headrace.analysis.paper import UNITS, Unit
 from headrace.analysis.records import Record, counted
 from headrace.analysis.scores import Group
-from headrace.analysis.stats import percentiles
+from headrace.analysis.stats import FEWEST, percentiles
 
 GRID = 200  # points of a curve
 RESAMPLES = 500
@@ -18,7 +18,7 @@ SHORT_RUNS = "Where a run has ended early or is still going, the rest of its cur
 
 
 class Curve(NamedTuple):
-    """A mean over runs at each step, with its bootstrap interval; NaN bounds where there is one run."""
+    """A mean over runs at each step, with its bootstrap interval; NaN bounds where there are fewer than three runs."""
 
     steps: np.ndarray
     mean: np.ndarray
@@ -89,9 +89,9 @@ def _stretches(known: np.ndarray, columns: np.ndarray) -> list[np.ndarray]:
 
 
 def _mean_and_interval(tasks: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """The mean, and the bounds of its interval, which are NaN where no task has two runs."""
+    """The mean, and the bounds of its interval, which are NaN where no task has three runs."""
     centre = np.mean([lines.mean(axis=0) for lines in tasks], axis=0)
-    if max(len(lines) for lines in tasks) < 2:
+    if max(len(lines) for lines in tasks) < FEWEST:
         return np.stack([centre, np.full_like(centre, np.nan), np.full_like(centre, np.nan)])
     drawn = np.zeros((RESAMPLES, len(centre)))
     for lines in tasks:

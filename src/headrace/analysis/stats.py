@@ -13,6 +13,7 @@ import numpy as np
 
 REPETITIONS = 2000  # of a bootstrap
 CONFIDENCE = 0.95
+FEWEST = 3  # runs of a task for an interval: a bootstrap of two draws little but those two
 BLOCK = 1 << 22  # numbers held at once while a bootstrap resamples
 
 Statistic = Callable[[np.ndarray], np.ndarray]  # (..., runs, tasks) -> (...)
@@ -137,10 +138,10 @@ def interval(
     repetitions: int = REPETITIONS,
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """The statistic with its percentile interval; without an interval where no task has more than one run."""
+    """The statistic with its percentile interval; without an interval where no task has three runs."""
     matrices = [scores] if isinstance(scores, np.ndarray) else list(scores)
     value = float(statistic(*matrices))
-    if not any((~np.isnan(m)).sum(axis=0).max(initial=0) > 1 for m in matrices):
+    if not any((~np.isnan(m)).sum(axis=0).max(initial=0) >= FEWEST for m in matrices):
         return Interval(value, np.nan, np.nan)
     low, high = percentiles(bootstrap(matrices, statistic, rng, repetitions), confidence)
     return Interval(value, float(low), float(high))

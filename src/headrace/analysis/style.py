@@ -3,8 +3,8 @@
 The hue says the family: dqn red to orange, strq green, qrc blue. What is added to the base agent makes the colour
 lighter and breaks the line, so that variants of one family stay apart in grey too. The nine colours were chosen to be
 as different as possible to normal, protan, deutan and tritan eyes at once, on a white and on a dark ground. Agents
-beyond the nine get what is furthest from all colours that are taken: their looks are given out for all agents of a
-report together.
+beyond the nine get what is furthest from the colours of the report's others, and a line that none of them has while
+there is one: their looks are given out for all agents of a report together.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOOKS: dict[str, Look] = {
     "qrc+spr": Look("#315DDB", "#398CF1", (5, 1.5), "s"),
     "qrc+spr+orth": Look("#83B3E3", "#85B1D2", (2, 1.2), "^"),
 }
-DASHES: tuple[tuple[float, ...], ...] = ((), (5, 1.5), (2, 1.2), (6, 1.2, 1.2, 1.2), (1, 1.2), (9, 2, 2, 2, 2, 2))
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 1.5), (1, 2), (9, 2, 2, 2, 2, 2), (6, 1.2, 1.2, 1.2), (2, 1.2))
 MARKERS = "osD^vPX*"
 VISIBLE = 2.2  # contrast with white that a colour has at least
 BLIND = 3.0  # how much a difference counts to colour-blind eyes, which see fewer, against that to others
@@ -58,8 +58,9 @@ def looks_of(agents: Iterable[str]) -> Looks:
 
 @lru_cache(maxsize=16)
 def _given_out(agents: tuple[str, ...]) -> Looks:
-    looks = dict(LOOKS)
-    places, lines = [place_of(look) for look in LOOKS.values()], [look.dashes for look in LOOKS.values()]
+    looks = {agent: LOOKS[agent] for agent in agents if agent in LOOKS}
+    known = list(looks.values()) or [LOOKS["qrc"]]
+    places, lines = [place_of(look) for look in known], [look.dashes for look in known]
     colours, free = _candidates()
     nearest = np.min([_apart(free, place) for place in places], axis=0)
     for number, agent in enumerate(agent for agent in agents if agent not in LOOKS):

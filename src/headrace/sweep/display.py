@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from statistics import fmean, stdev
 from typing import IO, Protocol
 
 from headrace.agents import name_of
+from headrace.errors import counted
 from headrace.sweep.status import Standing, counts, seconds_left, steps_per_second
 from headrace.training.progress import clock, short_steps, width_of
 
@@ -116,12 +118,24 @@ def _progress(s: Standing) -> str:
 
 
 def table(found: Sequence[Standing]) -> str:
-    """Every run with its state and score, and below it what went wrong; the longest word last, because it may wrap."""
-    head = f"{'state':8}  {'steps':>5}  {'score':>8}  run"
-    return "\n".join([head, *(row for s in found for row in _rows(s)), summary(found)])
+    """A row for each agent on each environment, over its seeds; below, each run that failed or diverged."""
+    cells: dict[tuple[str, str, int], list[Standing]] = {}
+    for s in found:
+        cells.setdefault((name_of(s.run.agent), s.run.env.label, s.run.steps), []).append(s)
+    rows = [("agent", "environment", "steps", "done", "score"), *(_row(*key, seeds) for key, seeds in cells.items())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    troubles = [f"{s.state}: {s.run.name}{f': {s.cause}' if s.cause else ''}" for s in found if s.state in TROUBLE]
+    return "\n".join([*text, *troubles, summary(found)])
 
 
-def _rows(s: Standing) -> list[str]:
-    done = f"{100 * s.step // s.run.steps}%" if s.step else "-"
-    score = f"{s.score.mean:.4g}" if s.score else "-"
-    return [f"{s.state:8}  {done:>5}  {score:>8}  {s.run.name}", *([f"          {s.cause}"] if s.cause else [])]
+TROUBLE = ("failed", "diverged")
+
+
+def _row(agent: str, env: str, steps: int, seeds: Sequence[Standing]) -> tuple[str, ...]:
+    """The score is the mean over finished seeds, with their standard deviation where there are several."""
+    done = [s for s in seeds if s.state == "done"]
+    scores = [s.score.mean for s in done if s.score]
+    spread = f" ± {stdev(scores):.3g}" if len(scores) > 1 else ""
+    score = f"{fmean(scores):.4g}{spread}" if scores else "-"
+    return agent, env, short_steps(steps), f"{len(done)} of {counted(len(seeds), 'seed')}", score

@@ -39,6 +39,12 @@ class Opened:
         except Error:  # the page was just being loaded anew
             return False
 
+    def open_tab(self, name: str) -> None:
+        self.page.locator(f".tabs [data-opens='{name}']").click()
+
+    def tabs(self) -> list[str]:
+        return self.page.eval_on_selector_all(".tabs button", "all => all.map((tab) => tab.dataset.opens)")
+
     def look_at_everything(self) -> None:
         """Scrolls through the page as a reader does: what is far away is drawn when it comes near."""
         self.page.evaluate(
@@ -68,13 +74,15 @@ class Opened:
 
 
 @contextmanager
-def opened(browser: Any, address: str | Path, size: dict[str, int] = DESKTOP, scheme: str = "light"):
+def opened(browser: Any, address: str | Path, size: dict[str, int] = DESKTOP, scheme: str = "light", tab: str = ""):
     """The report at an address or in a folder; fails if it said anything or asked for anything beyond its folder."""
     url = address if isinstance(address, str) else (address / "index.html").resolve().as_uri()
     context = browser.new_context(viewport=size, color_scheme=scheme)
     try:
         found = Opened(context.new_page())
         found.page.goto(url)
+        if tab:
+            found.open_tab(tab)
         yield found
         home = url.rpartition("/")[0]
         assert found.said == []

@@ -9,7 +9,10 @@ import pytest
 
 from headrace.agents import VARIANTS
 from headrace.analysis.colour import contrast
+from headrace.analysis.report.folder import write_report
+from headrace.training.run import make_run
 from tests.analysis.report.opened import DESKTOP, PHONE, opened
+from tests.analysis.synthetic import write_run
 
 
 def rgb(colour):
@@ -22,19 +25,53 @@ def hexed(rgb):
 
 def test_every_figure_is_drawn_and_every_axis_has_its_label(browser, report):
     with opened(browser, report) as found:
-        found.look_at_everything()
-        charts = found.charts()
+        charts = {}
+        for tab in found.tabs():
+            found.open_tab(tab)
+            found.look_at_everything()
+            charts |= {chart["name"]: chart for chart in found.charts()}
         assert len(charts) == found.count(".chart") > 20
-        for chart in charts:
-            assert chart["paths"] or chart["dots"], chart["name"]
-            assert all(path and "NaN" not in path and "undefined" not in path for path in chart["paths"]), chart["name"]
-            assert all(chart["labels"]), chart["name"]
-            assert len(chart["labels"]) >= (1 if chart["dots"] else 2), chart["name"]
-            assert chart["wide"] == [], chart["name"]
+        for name, chart in charts.items():
+            assert chart["paths"] or chart["dots"], name
+            assert all(path and "NaN" not in path and "undefined" not in path for path in chart["paths"]), name
+            assert all(chart["labels"]), name
+            assert len(chart["labels"]) >= (1 if chart["dots"] else 2), name
+            assert chart["wide"] == [], name
+
+
+def test_suites_lie_behind_tabs_somebodys_own_first(browser, report):
+    with opened(browser, report) as found:
+        tabs = found.tabs()
+        assert tabs.index("minatar_3k") < tabs.index("minatar_5M")
+        shown = lambda: found.page.eval_on_selector_all(  # noqa: E731
+            "[data-tab]", "all => [...new Set(all.filter((one) => one.clientWidth).map((one) => one.dataset.tab))]"
+        )
+        for tab in tabs:
+            found.open_tab(tab)
+            assert shown() == [tab]
+            assert found.page.is_visible(".sections a[href='#claims-minatar_5M']") == (tab == "minatar_5M")
+        found.page.keyboard.press("ArrowRight")
+        assert shown() == tabs[:1]
+        found.open_tab("minatar_3k")
+        assert found.page.eval_on_selector_all(".chip", "all => all.filter((one) => one.clientWidth).length") == 1
+        found.page.evaluate("location.hash = '#scores-minatar_5M'")
+        found.wait_until("document.getElementById('scores-minatar_5M').clientWidth > 0")
+        assert shown() == ["minatar_5M"]
+
+
+def test_many_tabs_do_not_widen_the_page(browser, tmp_path):
+    for steps in range(1, 25):
+        write_run(tmp_path / "runs", make_run("qrc", "minatar/breakout", steps=steps * 1000), 1.0, rows=3)
+    report = write_report(tmp_path / "runs", tmp_path / "report").page.parent
+    for size in (DESKTOP, PHONE):
+        with opened(browser, report, size) as found:
+            assert len(found.tabs()) == 24
+            assert found.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+            assert found.page.evaluate("document.querySelector('.bar').clientHeight") < size["height"] / 3
 
 
 def test_learning_curves_show_all_nine_variants_with_intervals(browser, report):
-    with opened(browser, report) as found:
+    with opened(browser, report, tab="minatar_5M") as found:
         found.look_at_everything()
         panel = "[data-chart='curve-minatar_5M-minatar/breakout']"
         assert found.count(f"{panel} .line") == found.count(f"{panel} .band") == len(VARIANTS) + 1, "and CURL"
@@ -55,7 +92,7 @@ def test_every_picture_is_there_and_every_file_that_is_linked(browser, report):
 
 
 def test_a_click_takes_an_agent_out_of_every_chart_and_back(browser, report):
-    with opened(browser, report) as found:
+    with opened(browser, report, tab="minatar_5M") as found:
         found.look_at_everything()
         chip = found.page.locator(".chip", has_text="strq+spr+orth2")
         number = chip.get_attribute("data-agent")
@@ -75,19 +112,19 @@ def test_a_click_takes_an_agent_out_of_every_chart_and_back(browser, report):
 
 
 def test_a_double_click_shows_one_agent_alone_and_none_says_so(browser, report):
-    with opened(browser, report) as found:
+    with opened(browser, report, tab="minatar_5M") as found:
         found.page.locator(".chip", has_text="dqn+spr").dblclick()
         assert found.count(".chip[aria-pressed='true']") == 1
         found.page.locator(".agents").get_by_role("button", name="none", exact=True).click()
         found.look_at_everything()
-        assert found.count(".line") == 0
+        assert found.count("[data-tab='minatar_5M'] .line") == 0
         assert "every agent here is switched off" in found.page.inner_text("#report")
         found.page.locator(".agents").get_by_role("button", name="all", exact=True).click()
         assert found.count(".chip[aria-pressed='false']") == 0
 
 
 def test_values_can_be_read_by_pointer_and_by_keys(browser, report):
-    with opened(browser, report) as found:
+    with opened(browser, report, tab="minatar_5M") as found:
         chart = found.page.locator("[data-chart='curve-minatar_5M-minatar/breakout']")
         chart.scroll_into_view_if_needed()
         chart.locator("svg").hover(position={"x": 100, "y": 100})  # where all runs have got to
@@ -100,7 +137,7 @@ def test_values_can_be_read_by_pointer_and_by_keys(browser, report):
 
 
 def test_the_list_of_runs_filters_sorts_and_leaves_through(browser, report):
-    with opened(browser, report) as found:
+    with opened(browser, report, tab="minatar_5M") as found:
         page = found.page
         assert page.inner_text("#runs .count") == "66 of 66 runs, page 1 of 2"
         assert found.count("#runs tbody tr") == 50
@@ -120,7 +157,7 @@ def test_the_list_of_runs_filters_sorts_and_leaves_through(browser, report):
 
 
 def test_a_run_has_a_page_of_its_own(browser, report, finished_compiled):
-    with opened(browser, report) as found:
+    with opened(browser, report, tab="minatar_5M") as found:
         page = found.page
         page.fill("#runs input", finished_compiled.path.name)
         page.locator("#runs tbody a").click()
@@ -148,7 +185,7 @@ def test_names_with_html_in_them_are_shown_as_they_are(browser, report):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_it_can_be_read_on_any_screen_by_day_and_by_night(browser, report, size, scheme):
-    with opened(browser, report, size, scheme) as found:
+    with opened(browser, report, size, scheme, "minatar_5M") as found:
         found.look_at_everything()
         assert found.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
         ground = rgb(found.page.evaluate("getComputedStyle(document.body).backgroundColor"))

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from headrace.agents import VARIANTS
+from headrace.analysis.claims import spoken_of
 from headrace.analysis.records import Found, Record
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.scores import Group, agent_order, groups
@@ -23,11 +24,16 @@ class Context:
 
     @cached_property
     def groups(self) -> list[Group]:
-        return groups(self.found.records)
+        """Those that the paper has none of come first: they are somebody's own."""
+        return sorted(groups(self.found.records), key=spoken_of)
 
-    def titled(self, words: str, group: Group) -> str:
-        """A section's title, which names the group where there are several."""
-        return f"{words}: {group.title}" if len(self.groups) > 1 else words
+    @cached_property
+    def tabs(self) -> dict[str, str]:
+        """Titles of groups by tab; none where there is one group."""
+        return {group.slug: group.title for group in self.groups} if len(self.groups) > 1 else {}
+
+    def tab(self, group: Group) -> str:
+        return group.slug if self.tabs else ""
 
     @cached_property
     def agents(self) -> list[str]:

@@ -60,8 +60,8 @@ def page(context: Context, parts: Sequence[tuple[Part, Body]], data: Mapping[str
     body = [
         tag("a", "to the content", class_="skip", href="#report"),
         tag("header", tag("h1", title), tag("p", about, " ", tag("span", class_="live", role="status")), class_="top"),
-        tag("div", tag("div", _contents(parts), _switches(context)), class_="bar"),
-        tag("main", _report(parts), _run_place()),
+        tag("div", tag("div", _tabs(context), _contents(parts), _switches(context)), class_="bar"),
+        tag("main", _report(context, parts), _run_place()),
         tag("footer", "Made by headrace from the runs' own files. Opens without a network.", class_="foot"),
         tag("script", Html(safe_json(data)), type="application/json", id="data"),
         tag("script", Html(script())),
@@ -76,21 +76,31 @@ def safe_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
+def _tabs(context: Context) -> Html:
+    """Of several suites and lengths one is shown at a time."""
+    made = [
+        tag("button", title, type="button", role="tab", data_opens=name, aria_selected="false")
+        for name, title in context.tabs.items()
+    ]
+    return tag("div", made, class_="tabs", role="tablist", aria_label="suites and lengths") if made else Html("")
+
+
 def _contents(parts: Sequence[tuple[Part, Body]]) -> Html:
     return tag(
         "nav",
-        [tag("a", part.title, href=f"#{part.id}") for part, _ in parts],
+        [tag("a", part.title, href=f"#{part.id}", data_tab=part.tab or None) for part, _ in parts],
         class_="strip sections",
         aria_label="sections",
     )
 
 
-def _report(parts: Sequence[tuple[Part, Body]]) -> Html:
-    return tag(
-        "div",
-        [tag("section", tag("h2", p.title), tag("div", body.html, id=f"{p.id}")) for p, body in parts],
-        id="report",
-    )
+def _report(context: Context, parts: Sequence[tuple[Part, Body]]) -> Html:
+    return tag("div", [_section(context, part, body) for part, body in parts], id="report")
+
+
+def _section(context: Context, part: Part, body: Body) -> Html:
+    of = [" ", tag("small", context.tabs[part.tab])] if part.tab else []
+    return tag("section", tag("h2", part.title, of), tag("div", body.html, id=part.id), data_tab=part.tab or None)
 
 
 def _run_place() -> Html:
@@ -115,14 +125,22 @@ def _switches(context: Context) -> Html:
 
 def _chip(context: Context, number: int) -> Html:
     agent = context.agents[number]
+    tabs = " ".join(context.tab(group) for group in context.groups if agent in group.agents)
     line = tag("line", x1=0, x2=22, y1=4, y2=4, stroke_dasharray=dash_of(context.looks[agent]) or None)
     sample = tag("svg", line, viewBox="0 0 22 8", aria_hidden="true")
     return tag(
-        "button", sample, agent, type="button", class_=f"chip agent-{number}", data_agent=number, aria_pressed="true"
+        "button",
+        sample,
+        agent,
+        type="button",
+        class_=f"chip agent-{number}",
+        data_agent=number,
+        data_tabs=tabs,
+        aria_pressed="true",
     )
 
 
 def frame_version(context: Context, parts: Sequence[Part]) -> str:
     """Differs where more than the inside of parts differs: the page has to be loaded anew."""
-    known = [context.agents, context.switched_off, [(part.id, part.title) for part in parts]]
+    known = [context.agents, context.switched_off, [(part.id, part.title, part.tab) for part in parts]]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]

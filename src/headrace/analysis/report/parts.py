@@ -39,6 +39,7 @@ class Part(NamedTuple):
     title: str
     inputs: Hashable
     make: Callable[[], Body]
+    tab: str = ""  # behind which it lies; of none where it is always shown
 
 
 class Memory:

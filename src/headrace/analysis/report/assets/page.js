@@ -66,6 +66,35 @@
     if (chip) { set(everyone, false); set([+chip.dataset.agent], true); }
   });
 
+  // ---- tabs: of several suites and lengths, one is shown
+
+  const tabs = all(".tabs [role=tab]");
+
+  function open(name) {
+    data.tab = name;
+    for (const tab of tabs) {
+      tab.setAttribute("aria-selected", String(tab.dataset.opens === name));
+      tab.tabIndex = tab.dataset.opens === name ? 0 : -1;
+    }
+    if (tabs.length) {
+      for (const part of all("[data-tab]")) part.hidden = part.dataset.tab !== name;
+      for (const chip of all(".chip[data-tabs]")) chip.hidden = !chip.dataset.tabs.split(" ").includes(name);
+    }
+    repaint();
+  }
+
+  document.addEventListener("click", (event) => {
+    const tab = event.target.closest(".tabs [role=tab]");
+    if (tab) open(tab.dataset.opens);
+  });
+  document.addEventListener("keydown", (event) => {
+    const at = tabs.indexOf(event.target), by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (at < 0 || !by) return;
+    const next = tabs[(at + by + tabs.length) % tabs.length];
+    open(next.dataset.opens);
+    next.focus();
+  });
+
   // ---- the list of runs: as many rows as fit on a screen, the others by leafing
 
   const list = { words: "", state: "", by: 0, up: true, page: 0 };
@@ -191,7 +220,11 @@
     one("#report").hidden = Boolean(key);
     one("#run").hidden = !key;
     if (!key) {
-      if (location.hash.length > 1) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+      const wanted = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+      if (wanted) {
+        open(wanted.closest("[data-tab]")?.dataset.tab ?? data.tab);
+        wanted.scrollIntoView();
+      }
       return repaint();
     }
     scrollTo(0, 0);
@@ -253,6 +286,7 @@
     all("details", place).forEach((d, i) => { d.open = open[i] ?? d.open; });
     adopt(part, place);
     showSwitches();
+    open(data.tab);
     outdated();
   }
 
@@ -277,6 +311,7 @@
   showSwitches();
   showHeads();
   showRuns();
+  open(tabs[0]?.dataset.opens);
   route();
   if (data.live) setTimeout(live, data.live * 1000);
   addEventListener("beforeprint", () => all(".chart").forEach(paint));

@@ -19,10 +19,10 @@ def all_parts(context: Context, gallery: Gallery) -> list[Part]:
     """In the order of the page."""
     return [
         overview(context),
-        *claims(context),
         *learning_curves(context),
         *results(context),
         *aggregates(context),
+        *claims(context),
         *representation(context),
         *ablations(context),
         costs(context),

@@ -25,8 +25,8 @@ from headrace.analysis.table import Table
 SEED = 0  # of the bootstraps: the same runs give the same page
 THRESHOLDS = 120  # of a performance profile
 ABOUT = (
-    "Over all runs and environments, in the {unit}. Bars are 95% stratified-bootstrap intervals. A performance profile "
-    "shows which share of the runs is above each score, averaged over environments."
+    "Over all runs and environments, in the {unit}. Bars are 95% stratified-bootstrap intervals, which take three "
+    "seeds. A performance profile shows which share of the runs is above each score, averaged over environments."
 )
 
 
@@ -34,9 +34,10 @@ def aggregates(context: Context) -> list[Part]:
     return [
         Part(
             f"aggregates-{group.slug}",
-            context.titled("Aggregates", group),
+            "Aggregates",
             standing(group),
             partial(_body, context, group),
+            context.tab(group),
         )
         for group in context.groups
         if group.has_many

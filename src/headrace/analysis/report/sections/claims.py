@@ -25,9 +25,10 @@ def claims(context: Context) -> list[Part]:
     return [
         Part(
             f"claims-{group.slug}",
-            context.titled("Claims", group),
+            "Claims",
             (standing(group), latents_stamp(group)),
             partial(_body, group),
+            context.tab(group),
         )
         for group in context.groups
         if spoken_of(group)

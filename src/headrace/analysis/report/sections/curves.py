@@ -15,6 +15,8 @@ from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
 from headrace.analysis.report.parts import Body, Part, panel, panels, together
 from headrace.analysis.scores import Group
+from headrace.analysis.stats import FEWEST
+from headrace.errors import counted
 
 SEED = 0  # of the bootstraps: the same runs give the same page
 RETURN = charts.axis("return of 100 episodes", "raw reward")
@@ -24,9 +26,10 @@ def learning_curves(context: Context) -> list[Part]:
     return [
         Part(
             f"curves-{group.slug}",
-            context.titled("Learning curves", group),
+            "Learning curves",
             group.records,
             partial(_body, context, group),
+            context.tab(group),
         )
         for group in context.groups
     ]
@@ -60,8 +63,8 @@ def _series(context: Context, found: Mapping[str, Curve]) -> list[Chart]:
 
 def _about(group: Group) -> str:
     marks = " A hollow diamond at the right edge is the paper's return at this budget." if group.paper().scores else ""
-    if len(group.seeds) == 1:
-        return f"One seed, so there is no interval.{marks}"
+    if len(group.seeds) < FEWEST:
+        return f"Mean over {counted(len(group.seeds), 'seed')}: too few for an interval, which takes {FEWEST}.{marks}"
     return f"Mean over up to {len(group.seeds)} seeds; the band is its 95% bootstrap interval.{marks}"
 
 

@@ -135,7 +135,7 @@ def _coverage(context: Context, group: Group) -> Body:
     ]
     files = table_files(coverage_table(group))
     title = f"{group.title}: finished runs of {counted(len(group.seeds), 'seed')}"
-    return Body(framed(title, heads, rows, files), {}, files)
+    return Body(tag("div", framed(title, heads, rows, files), data_tab=context.tab(group) or None), {}, files)
 
 
 def _head(name: str, kind: str | None = None) -> Html:

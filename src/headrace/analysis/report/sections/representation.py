@@ -34,9 +34,10 @@ def representation(context: Context) -> list[Part]:
     return [
         Part(
             f"representation-{group.slug}",
-            context.titled("Representation", group),
+            "Representation",
             (group.records, latents_stamp(group)),
             partial(_body, context, group),
+            context.tab(group),
         )
         for group in context.groups
     ]

@@ -26,7 +26,7 @@ def finished(group: Group) -> tuple[Record, ...]:
 
 def results(context: Context) -> list[Part]:
     return [
-        Part(f"scores-{group.slug}", context.titled("Scores", group), standing(group), partial(_body, context, group))
+        Part(f"scores-{group.slug}", "Scores", standing(group), partial(_body, context, group), context.tab(group))
         for group in context.groups
     ]
 
