@@ -315,3 +315,22 @@ def test_ctrl_c_ends_it_cleanly(runs):
             process.kill()  # one that does not listen must not hold up the tests
     assert process.returncode == 0
     assert err == ""
+
+
+def test_a_request_that_drips_is_hung_up_on(monkeypatch, server):
+    monkeypatch.setattr("headrace.analysis.report.server.PATIENCE", 0.3)
+    deadline = time.monotonic() + 60
+    with socket.create_connection((HOST, server.server_port)) as dripping:
+        dripping.settimeout(0.05)
+        dripping.sendall(b"GET / HTTP/1.1\r\nX: ")
+        closed = False
+        while not closed:
+            assert time.monotonic() < deadline, "the server listened on and on"
+            try:
+                dripping.sendall(b"x")
+                closed = dripping.recv(1) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                closed = True
+    assert ask(server, "/digest.json")[0] == 200

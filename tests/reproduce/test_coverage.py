@@ -68,6 +68,16 @@ def test_text_is_a_table_of_the_nine_variants(results: Path) -> None:
     assert lines[-1] == f"{results}: 2 of 8 runs are finished, 6 are missing"
 
 
+def test_a_damaged_run_is_not_counted_and_named(results: Path) -> None:
+    path = next((results / "long").iterdir())
+    (path / "manifest.json").write_text(
+        (path / "manifest.json").read_text().replace('"steps": 5000000', '"steps": 1e400')
+    )
+    found = coverage(results, "minatar", PLAN)
+    assert f"not counted: {path}: " in found.text()
+    assert found.as_json()["problems"][0]["path"] == str(path)
+
+
 def test_results_that_are_not_there_are_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(HeadraceError, match=r"there is no folder .*nowhere.*--results"):
         coverage(tmp_path / "nowhere", "minatar", PLAN)

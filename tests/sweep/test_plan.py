@@ -199,6 +199,16 @@ def test_a_file_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.Mon
         read_plan("asks.py")
 
 
+def test_a_plan_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.sweep.plan.MOST", 50)
+    text = (
+        "from headrace.sweep import grid\ndef plan():\n    while True:\n        yield from grid('qrc', 'minatar/*')\n"
+    )
+    (tmp_path / "p.py").write_text(text)
+    with pytest.raises(HeadraceError, match="the plan gave more than 50 runs: does it end"):
+        read_plan(tmp_path / "p.py")
+
+
 def test_a_plan_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
     (tmp_path / "beside_the_plan.py").write_text("GAME = 'minatar/breakout'\n")
     text = "from headrace.sweep import grid\nfrom beside_the_plan import GAME\nplan = lambda: grid('qrc', GAME)\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.agents import VARIANTS, name_of
-from headrace.analysis.records import Record, find_runs
+from headrace.analysis.records import Problem, Record, find_runs
 from headrace.analysis.scores import agent_order
 from headrace.errors import HeadraceError, counted
 from headrace.runs import packs
@@ -49,6 +49,7 @@ class Coverage(NamedTuple):
     missing: list[Missing]
     finished: Counter[tuple[int, str]]  # runs of the nine variants by length and variant
     others: int  # finished runs of other agents or rules
+    problems: list[Problem]  # what looks like a run and cannot be used
 
     def count(self, steps: int) -> int:
         return sum(number for (length, _), number in self.finished.items() if length == steps)
@@ -66,6 +67,7 @@ class Coverage(NamedTuple):
             ],
             "other_runs": self.others,
             "missing": [missing.as_json() for missing in self.missing],
+            "problems": [{"path": str(problem.path), "why": problem.why} for problem in self.problems],
         }
 
     def text(self) -> str:
@@ -78,7 +80,8 @@ class Coverage(NamedTuple):
         total = f"{'together':16}" + "".join(f"{self.count(steps):>7}" for steps in lengths)
         beside = [f"beside them {counted(self.others, 'finished run')} of other agents or rules"] if self.others else []
         said = f"{self.results}: {self.done} of {self.wanted} runs are finished, {len(self.missing)} are missing"
-        return "\n".join([head, *rows, total, *beside, said] if lengths else [*beside, said])
+        aside = [f"not counted: {problem.path}: {problem.why}" for problem in self.problems]
+        return "\n".join([head, *rows, total, *beside, *aside, said] if lengths else [*beside, *aside, said])
 
 
 def _by_length(item: tuple[tuple[int, str], int]) -> tuple[int, tuple[int, str]]:
@@ -99,7 +102,8 @@ def require_results(folder: str | Path) -> Path:
 def coverage(folder: str | Path, suite: str, plan: Sequence[Run]) -> Coverage:
     """How the records below a folder stand to a plan; an engine is as good as another."""
     path = require_results(folder)
-    records = [r for r in find_runs(path).records if r.suite.partition(" ")[0] == suite]
+    found = find_runs(path)
+    records = [r for r in found.records if r.suite.partition(" ")[0] == suite]
     finished = {_place(r) for r in records if r.state == "finished" and r.agent in VARIANTS and r.suite == suite}
     begun = {_place(r): r.state for r in records if r.suite == suite}
     wanted = dict.fromkeys(map(_planned, plan))
@@ -112,6 +116,7 @@ def coverage(folder: str | Path, suite: str, plan: Sequence[Run]) -> Coverage:
         missing,
         Counter((place.steps, place.variant) for place in finished),
         len(others) - len(finished),
+        found.problems,
     )
 
 

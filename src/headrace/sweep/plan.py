@@ -21,6 +21,7 @@ from headrace.training.run import Run, make_run
 
 SEEDS = "0:5"
 OF_ENV = "env."  # what settings of the environment's rules begin with
+MOST = 100_000  # runs of a plan
 FUNCTION = "plan"  # what a plan file defines
 
 
@@ -251,8 +252,11 @@ def _line_of_nul(path: Path) -> int:
 
 
 def _listed(runs: Any) -> list[Any]:
-    """What a plan gave; one that is a generator runs only now."""
-    return list(runs) if isinstance(runs, Iterable) else [runs]
+    """What a plan gave; one that is a generator runs only now, and may never end."""
+    found = list(itertools.islice(runs, MOST + 1)) if isinstance(runs, Iterable) else [runs]
+    if len(found) > MOST:
+        raise HeadraceError(f"the plan gave more than {MOST:,} runs: does it end?")
+    return found
 
 
 def _checked(path: Path, function: str, found: list[Any]) -> list[Run]:

@@ -8,7 +8,10 @@ that it made point here.
 from __future__ import annotations
 
 import errno
+import socket
 import sys
+import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +23,7 @@ from headrace.analysis.report.page import policy, style
 from headrace.errors import HeadraceError
 
 HOST = "127.0.0.1"
+PATIENCE = 60  # seconds for a silent reader, and for a request as a whole
 KINDS = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -69,9 +73,24 @@ class Answer(BaseHTTPRequestHandler):
 
     server: Server
     protocol_version = "HTTP/1.1"
-    timeout = 60  # seconds for a silent reader
+    timeout = PATIENCE
+
+    def handle_one_request(self) -> None:
+        """A request that does not arrive whole in time, however it drips, ends the connection."""
+        self._late = threading.Timer(PATIENCE, self._hang_up)
+        self._late.daemon = True
+        self._late.start()
+        try:
+            super().handle_one_request()
+        finally:
+            self._late.cancel()
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):  # it has gone by itself
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
+        self._late.cancel()
         self._answer(*self._found())
 
     do_HEAD = do_GET
