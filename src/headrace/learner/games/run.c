@@ -6,6 +6,7 @@ int32_t hr_run(hr_learner *learner, hr_learning *learn, hr_game *game, int32_t s
     int32_t episodes = 0;
     for (int32_t i = 0; i < steps; i++) {
         const int over = hr_game_step(game, hr_action(learner), successor, frame, &reward);
+        if (over < 0) return -1;
         learn(learner, successor, frame, reward, over ? HR_TERMINATED | HR_LAST : 0);
         if (over) ended[episodes++] = hr_finished(learner);
     }
