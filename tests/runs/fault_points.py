@@ -75,6 +75,12 @@ class Toy:
         self.random.set_state((kind, np.array(keys, np.uint32), *rest))
 
 
+def register(kind: type[Toy]) -> None:
+    """Makes it the environment toy/noise."""
+    forms = {"host": registry.Form(lambda *_: kind())}
+    registry.FAMILIES["toy"] = registry.Family(("noise",), registry.MinAtarRules(), forms, "a toy")
+
+
 class Shim:
     """Stands before every call that changes the disk; at that of the point something else happens."""
 
@@ -200,9 +206,7 @@ def files(run: Path) -> dict[str, bytes]:
 
 
 def main(folder: Path, everything: bool) -> None:
-    registry.FAMILIES["toy"] = registry.Family(
-        ("noise",), registry.MinAtarRules(), {"host": registry.Form(lambda *_: Toy())}, "a toy"
-    )
+    register(Toy)
     curve._figure = lambda *_: NoFigure()  # type: ignore[assignment]
     folder.mkdir()
     assert attempt(folder / "whole", note=folder / "calls") == ENDED

@@ -169,7 +169,7 @@ def test_a_writer_that_was_closed_writes_no_more(tmp_path):
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
 
 
-FORK = """
+FORK = r"""
 import os, signal, sys
 from pathlib import Path
 from tests.toy_run import opened, train
@@ -183,11 +183,11 @@ if child == 0:
     try:
         run.save_checkpoint(1500, {}, {})
     except Exception as error:
-        print('child', error, flush=True)
+        os.write(1, f"child {error}\n".encode())
     run.close()
     signal.pause()  # outlives its parent
 assert (run.path / "episodes.csv").read_bytes() == before
-print('a parent of', child, flush=True)
+os.write(1, f"a parent of {child}\n".encode())
 sys.stdin.read()
 """
 

@@ -133,7 +133,7 @@ sys.stdin.read()
 """
 
 
-def test_two_processes_never_write_one_run(tmp_path):
+def test_two_processes_never_write_one_run_and_a_dead_one_holds_nothing(tmp_path):
     path = tmp_path / "run"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], **pipes) as holder:
@@ -143,6 +143,8 @@ def test_two_processes_never_write_one_run(tmp_path):
             RunFolder.open(path, {}, {})
         assert RunFolder.read(path).status == "running"
         holder.kill()
+        holder.wait()
+        assert RunFolder.read(path).status == "interrupted"  # though nobody was left to write so
     RunFolder.open(path, {}, {}).close()
 
 

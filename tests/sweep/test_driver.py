@@ -210,15 +210,6 @@ def test_stop_after_ends_the_call_early(tmp_path: Path) -> None:
     assert (found.interrupted, states(found)) == (True, ["done", "left", "left", "left"])
 
 
-def test_a_run_whose_worker_was_ended_is_said_to_be_interrupted(tmp_path: Path) -> None:
-    path = tmp_path / PLAN[3].name
-    with RunFolder.open(path, PLAN[3].identity(), {}) as folder:
-        folder.set_status("running")
-    assert states(swept(tmp_path, stop_after=0.0)) == ["done", "left", "left", "left"]
-    assert RunFolder.read(path).status == "interrupted"
-    assert sorted(p.name for p in tmp_path.iterdir() if p.is_dir()) == sorted(run.name for run in (PLAN[0], PLAN[3]))
-
-
 def test_what_is_on_now_is_shown_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXECUTORS, "scripted", "tests.sweep.scripted:OneByOne")
     heard = Heard()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -129,7 +130,7 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     assert episodes["step"].tolist() == ends.tolist()  # none twice, none lost: each begins where the last one ended
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_asked_to_stop_saves_and_continues(
     number: signal.Signals, command: Command, finished_compiled: Trained, tmp_path: Path
 ) -> None:
@@ -170,3 +171,32 @@ def test_ctrl_c_before_the_first_step_leaves_a_run_that_the_same_command_begins(
     assert "Traceback" not in err
     assert command(*words).returncode == 0
     assert_same_result(path, finished_compiled.path)
+
+
+def test_a_closed_terminal_stops_a_run_that_saves_and_continues(command: Command, tmp_path: Path) -> None:
+    words = small_words(tmp_path / "runs", "--checkpoint-every", "500", engine="learner", steps=STEPS)
+    hold = held(tmp_path / "runs", 1000)
+    ours, theirs = pty.openpty()
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = command.start(*words, **streams, start_new_session=True, within=f": <> {os.ttyname(theirs)}")
+    os.close(theirs)
+    wait_for(process, lambda: any(newest(run) >= 1000 for run in (tmp_path / "runs").glob("[!.]*_*")))
+    os.close(ours)
+    hold.unlink()
+    process.wait(timeout=PATIENCE)
+    folder = RunFolder.read(only_run(tmp_path / "runs"))
+    assert folder.manifest["status"] == "interrupted"
+    assert newest(folder.path) >= 1000
+    assert command(*words).returncode == 0
+    assert command(*small_words(tmp_path / "alone", engine="learner", steps=STEPS)).returncode == 0
+    assert_same_result(folder.path, only_run(tmp_path / "alone"))
+
+
+def test_a_run_whose_terminal_is_to_be_ignored_goes_on(command: Command, tmp_path: Path) -> None:
+    words = small_words(tmp_path / "runs", "--checkpoint-every", "500", engine="learner", steps=STEPS)
+    hold = held(tmp_path / "runs", 1000)
+    process = command.start(*words, within="trap '' HUP")
+    wait_for(process, lambda: any(newest(run) >= 1000 for run in (tmp_path / "runs").glob("[!.]*_*")))
+    process.send_signal(signal.SIGHUP)
+    hold.unlink()
+    assert process.wait(timeout=PATIENCE) == 0

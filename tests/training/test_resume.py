@@ -189,7 +189,7 @@ def test_a_reader_outlives_the_removal_of_the_checkpoint_it_chose(tmp_path, monk
 def test_a_disk_that_fails_to_answer_is_no_damage(tmp_path, monkeypatch):
     with opened(tmp_path) as run:
         train(run, 0, 2000)
-    monkeypatch.setattr(Path, "read_bytes", failing(errno.EIO, Path.read_bytes, ".safetensors"))
+    monkeypatch.setattr(Path, "open", failing(errno.EIO, Path.open, ".safetensors"))
     with opened(tmp_path) as run:
         with pytest.raises(HeadraceError, match=r"cannot read .*Input/output error"):
             run.resume()

@@ -21,8 +21,7 @@ from headrace.errors import HeadraceError, counted
 from headrace.part import is_at_hand
 from headrace.runs import manifest, packs
 from headrace.runs.files import open_file
-from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score
-from headrace.runs.lock import is_held
+from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score, status_of
 from headrace.runs.rows import last_rows, newest_step, sampled_rows
 from headrace.runs.tables import Columns, content
 
@@ -187,12 +186,7 @@ def read_record(path: str | Path) -> Record:
     tail = last_rows(path / METRICS, SCORED_POINTS)
     step, engine = newest_step(path / METRICS, tail), identity.get("engine", "unknown")
     seed, steps = identity["seed"], identity["steps"]
-    return Record(path, agent, suite, env, seed, steps, engine, state_of(path, facts), step, score(tail), facts)
-
-
-def state_of(path: Path, facts: manifest.Manifest) -> str:
-    """As the manifest says, but a run that claims to be running while no process has it was interrupted."""
-    return "interrupted" if facts["status"] == "running" and not is_held(path) else facts["status"]
+    return Record(path, agent, suite, env, seed, steps, engine, status_of(path, facts), step, score(tail), facts)
 
 
 def env_labels(env: Mapping[str, Any]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.agents import agent_of
-from headrace.analysis.records import agent_label, env_labels, state_of
+from headrace.analysis.records import agent_label, env_labels
 from headrace.cli.output import put
 from headrace.cli.text_curve import BLOCKS, text_curve
 from headrace.errors import HeadraceError, counted
@@ -57,7 +57,7 @@ def describe(path: str | Path) -> tuple[dict[str, Any], Columns]:
         "path": str(path),
         "name": agent_label(identity["agent"], facts.get("agent", "unknown")),
         "manifest": facts,
-        "status": state_of(folder.path, facts),
+        "status": folder.status,
         "damage": changed or None,
         "cause": why_ended(facts) or None,
         "why_not_exact": why_not_exact(facts) or None,

@@ -22,7 +22,7 @@ def numbers(value: Any, what: str, shape: tuple[int, ...], env: str, step: int) 
     if not (usable := np.abs(array) <= LARGEST).all():
         strange = array[~usable].flat[0]
         limit = f" (no number may be beyond {LARGEST:g})" if np.isfinite(strange) else ""
-        raise _fault(what, env, step, f"has {strange} in it{limit}")
+        raise _fault(what, env, step, f"has {strange:g} in it{limit}")
     return array
 
 

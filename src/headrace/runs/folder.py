@@ -26,7 +26,7 @@ from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict, Table
 from headrace.runs import checkpoints, manifest, packs, snapshots, tables
 from headrace.runs.checkpoints import Checkpoint, Extent, Saved
 from headrace.runs.files import read_file, remove_temporaries, storage_errors, sync_directory, write_atomically
-from headrace.runs.lock import claim, create
+from headrace.runs.lock import claim, create, is_held
 from headrace.runs.tables import Columns, Table, read_table, starts_with, whole_lines
 
 CHECKPOINTS = "checkpoints"
@@ -52,6 +52,11 @@ def score(metrics: Mapping[str, np.ndarray]) -> Score | None:
     logged = np.asarray(metrics.get("return", ()), np.float64)[-SCORED_POINTS:]
     finite = logged[~np.isnan(logged)]
     return Score(float(finite.mean()), len(finite)) if len(finite) else None
+
+
+def status_of(path: Path, facts: manifest.Manifest) -> str:
+    """What the manifest says; but a run that nobody trains any more, as after SIGKILL, was interrupted."""
+    return "interrupted" if facts["status"] == "running" and not is_held(path) else facts["status"]
 
 
 def damage(path: Path, facts: manifest.Manifest) -> str:
@@ -87,7 +92,7 @@ class RunFolder:
 
         `details` (program, machine, ...) go into the manifest; they may differ between the parts of a resumed run.
         """
-        return RunWriter(Path(path), identity, details)
+        return RunWriter(Path(path).absolute(), identity, details)  # an environment may change the current folder
 
     @staticmethod
     def read(path: str | Path) -> RunFolder:
@@ -105,7 +110,7 @@ class RunFolder:
     @property
     def status(self) -> str:
         """`running`, `finished`, `interrupted`, `diverged` or `failed`."""
-        return self.manifest["status"]
+        return status_of(self.path, self.manifest)
 
     @property
     def run_hash(self) -> str:
@@ -313,7 +318,8 @@ class RunWriter(RunFolder):
         """
         self._require_lock()
         saved = self._newest_usable()
-        if saved and not starts_with(self.path / SPEED, *saved.tables[SPEED][:2]):
+        clock = self._tables[SPEED]
+        if saved and clock.length and not starts_with(clock.path, *saved.tables[SPEED][:2]):
             self._set_speed_aside()
         for name, table in self._tables.items():
             table.cut(whole_lines(table.path, saved.tables[name].length) if saved else 0)
@@ -345,9 +351,8 @@ class RunWriter(RunFolder):
 
     def _set_speed_aside(self) -> None:
         self.notices.append(f"{SPEED} was changed: it is kept as {SPEED}.damaged, and what the clock said begins anew")
-        if (self.path / SPEED).exists():
-            with storage_errors(self.path / SPEED):
-                checkpoints.set_aside(self.path / SPEED)
+        with storage_errors(self.path / SPEED):
+            checkpoints.set_aside(self.path / SPEED)
 
     def _start_anew(self) -> None:
         self.notices.append("no checkpoint is usable: the run starts anew, and its old tables are kept as *.damaged")

@@ -41,7 +41,7 @@ class Table:
         """Forgets the rows held back and every byte after `length`."""
         with storage_errors(self.path), descriptor(self.path, os.O_RDWR | os.O_CREAT) as opened:
             os.ftruncate(opened, length)
-            content, self._left = read_all(opened), _stamp(opened)
+            content, self._left = read_all(opened), _stamp(os.fstat(opened))
         self._pending, self._pending_size = list[str](), 0
         self.length, self._synced = len(content), -1
         self._hash = hashlib.sha256(content)
@@ -74,6 +74,9 @@ class Table:
 
     def intact(self) -> bool:
         """Whether the file is still what this object left."""
+        with suppress(OSError):
+            if _stamp(os.stat(self.path)) == self._left:
+                return True
         try:
             with storage_errors(self.path), self._opened():
                 return True
@@ -85,9 +88,9 @@ class Table:
         """The file, open for writing, if it is what this object left."""
         try:
             with descriptor(self.path, os.O_RDWR) as opened:
-                if _stamp(opened) != self._left:
+                if _stamp(os.fstat(opened)) != self._left:
                     self._require_same(read_all(opened))
-                    self._left = _stamp(opened)
+                    self._left = _stamp(os.fstat(opened))
                 yield opened
         except OSError as error:
             if error.errno in GONE:
@@ -116,7 +119,7 @@ class Table:
                     os.ftruncate(opened, self.length)
                 raise
             finally:
-                self._left = _stamp(opened)
+                self._left = _stamp(os.fstat(opened))
         self._hash.update(data)
         self.length += len(data)
         self._pending, self._pending_size = [], 0
@@ -130,9 +133,8 @@ class Table:
         self._synced = self.length
 
 
-def _stamp(opened: int) -> tuple[int, ...]:
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
     """What changes when somebody else writes the file, or puts another one in its place."""
-    found = os.fstat(opened)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -11,7 +11,7 @@ from typing import IO, Protocol
 from headrace.agents import name_of
 from headrace.errors import counted
 from headrace.sweep.status import Standing, counts, seconds_left, steps_per_second
-from headrace.training.progress import clock, short_steps, width_of
+from headrace.training.progress import clock, short_steps, tell, width_of
 
 RENEW_SECONDS = 0.25
 LINE_SECONDS = 20.0
@@ -30,7 +30,7 @@ class Quiet:
     def show(self, found: Sequence[Standing]) -> None: ...
 
     def notice(self, text: str) -> None:
-        print(f"headrace: {text}", file=sys.stderr, flush=True)
+        tell(sys.stderr, f"headrace: {text}\n")
 
     def close(self) -> None: ...
 
@@ -48,7 +48,7 @@ class Lines(Quiet):
             self._shown_at = now
             preparing = sum(map(_prepares, found))
             more = f"  ({preparing} preparing: what is new is compiled first)" if preparing else ""
-            print(f"headrace: {summary(found)}{more}", file=self.stream, flush=True)
+            tell(self.stream, f"headrace: {summary(found)}{more}\n")
 
 
 class Live:
@@ -66,15 +66,14 @@ class Live:
 
     def notice(self, text: str) -> None:
         self._draw([])
-        print(f"headrace: {text}", file=self.stream, flush=True)
+        tell(self.stream, f"headrace: {text}\n")
 
     def close(self) -> None:
         self._draw([])
 
     def _draw(self, wanted: list[str]) -> None:
         back = f"\x1b[{self._drawn}F" if self._drawn else "\r"
-        self.stream.write(back + "\x1b[J" + "".join(line + "\n" for line in wanted))
-        self.stream.flush()
+        tell(self.stream, back + "\x1b[J" + "".join(line + "\n" for line in wanted))
         self._drawn = len(wanted)
 
 

@@ -15,7 +15,6 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.files import storage_errors
 from headrace.runs.folder import RunFolder
 from headrace.runs.lock import claim
-from headrace.runs.manifest import FILE
 from headrace.sweep.display import Display, Quiet
 from headrace.sweep.executor import (
     LOCK,
@@ -224,8 +223,6 @@ class _Sweep:
                     )
                 else:
                     self._failed(run, ended.causes.get(run.name) or ended.lost or now.cause or "it was asked to stop")
-            elif now.state == "left" and _says_it_runs(now.path):
-                self._record(run, "interrupted")
         if not self.stopping:
             self._offer(ended.job)
 
@@ -243,10 +240,3 @@ class _Sweep:
             if (self.out / run.name).is_dir():
                 with RunFolder.open(self.out / run.name, run.identity(), {}) as folder:
                     folder.set_status(status, **details)
-
-
-def _says_it_runs(folder: Path) -> bool:
-    """Whether the manifest was left so by a process that is gone."""
-    with suppress(HeadraceError):
-        return (folder / FILE).exists() and RunFolder.read(folder).status == "running"
-    return False

@@ -133,7 +133,7 @@ def _listen(orders: queue.SimpleQueue[Order]) -> None:
 def main() -> None:
     if len(sys.argv) > 1 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(sys.argv[1])})
-    answers = os.fdopen(os.dup(1), "w")
+    answers, here = os.fdopen(os.dup(1), "w"), Path.cwd()
     os.dup2(2, 1)
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
@@ -144,6 +144,7 @@ def main() -> None:
     with stop_requests() as asked:
         while True:
             order = orders.get()
+            order["out"] = here / order["out"]  # an environment may have changed the current folder
             runs = [run_of(identity) for identity in order["runs"]]
             teller = Answers(asked, answers, f"{runs[0].name}: " if len(runs) == 1 else "")
             teller.answer(ended=DOES[order["do"]](runs, order, teller))

@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 import numpy as np
 
 from headrace.engines.base import Block, Saved, Streams
-from headrace.errors import CheckpointDamaged, EnvironmentFault, HeadraceError
+from headrace.errors import CheckpointDamaged, EnvironmentFault, HeadraceError, TableChanged
 from headrace.runs import snapshots
 from headrace.training.member import Member
 from headrace.training.pace import LOG_EVERY, Pace, Speed, stop_requests
@@ -42,6 +42,7 @@ class Driver:
         self.speed = Speed()
         self._written: Future[None] = Future()  # of the last block
         self._written.set_result(None)
+        self._intact = True  # whether nobody else changed the tables
 
     @property
     def live(self) -> list[Member]:
@@ -161,7 +162,7 @@ class Driver:
             block = self.streams.run(n)
             self._written.result()
             self._written = beside.submit(self._write, block)
-        kept, saved = snapshots.due(block.end, self.steps), self.pace.due(block.end)
+        kept, saved = snapshots.due(block.end, self.steps), self.pace.due(block.end) or not self._intact
         if kept or saved:
             self._written.result()
         if kept:
@@ -186,6 +187,7 @@ class Driver:
             rows = [row for row, member in zip(means, self.members, strict=True) if not member.diverged]
             self.progress.metrics({name: float(np.mean([row[name] for row in rows])) for name in rows[0]})
         self.progress.show(self.members[0].run, block.end, self.speed.rate, self._mean_return())
+        self._intact = all(member.folder.intact() for member in self.live)
 
     def _diverged(self, member: Member, quantity: str, step: int) -> None:
         if member.diverged:
@@ -201,10 +203,15 @@ class Driver:
     # Saving, and the end
 
     def _save(self) -> list[Saved]:
-        saved = self.streams.save()
+        saved, changes = self.streams.save(), list[TableChanged]()
         for member, (arrays, state) in zip(self.members, saved, strict=True):
-            if not member.diverged:
-                member.folder.save_checkpoint(self.streams.step, arrays, state)
+            try:
+                if not member.diverged:
+                    member.folder.save_checkpoint(self.streams.step, arrays, state)
+            except TableChanged as change:  # raised when all are saved
+                changes.append(change)
+        if changes:
+            raise changes[0]
         self.pace.saved(self.streams.step)
         return saved
 

@@ -63,7 +63,10 @@ class Speed:
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Within, Ctrl-C and a request to terminate are noted instead of killing; a second Ctrl-C kills."""
+    """Within, Ctrl-C, a request to terminate and a closed terminal are noted instead of killing; a second Ctrl-C kills.
+
+    Where a closed terminal is to be ignored, as under nohup, it is.
+    """
     seen: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
@@ -74,7 +77,10 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         seen.append(number)
 
-    old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    old = {number: signal.signal(number, note) for number in numbers}
     try:
         yield lambda: bool(seen)
     finally:

@@ -142,7 +142,8 @@ def work(
     end: Connection, made_of: tuple[int, tuple[int, ...], str], memory: Any, envs: list[tuple[int, Environment]]
 ) -> None:
     """A worker: serves its environments until the other end is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner hears of Ctrl-C, and closes
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the learner hears of Ctrl-C and of a closed terminal, and closes
     process, shared = os.getpid(), Shared(*made_of, memory)
     hosted = [(row, env.host()) for row, env in envs]
     while True:

@@ -32,7 +32,7 @@ class Silent:
     def say(self, what: str) -> None: ...
 
     def notice(self, what: str) -> None:
-        _write(sys.stderr, f"headrace: {what}\n")
+        tell(sys.stderr, f"headrace: {what}\n")
 
     def metrics(self, means: dict[str, float]) -> None: ...
 
@@ -71,7 +71,7 @@ class Line:
     def notice(self, what: str) -> None:
         self._quiet()
         self._write("")
-        _write(self.stream, f"headrace: {what}\n")
+        tell(self.stream, f"headrace: {what}\n")
 
     def metrics(self, means: dict[str, float]) -> None:
         self._means = means
@@ -93,10 +93,10 @@ class Line:
         width = width_of(self.stream)
         above = max(0, self._length - 1) // (width + 1)
         self._length = len(text[:width])
-        _write(self.stream, (f"\x1b[{above}A\r\x1b[J" if above else "\r\x1b[K") + text[:width])
+        tell(self.stream, (f"\x1b[{above}A\r\x1b[J" if above else "\r\x1b[K") + text[:width])
 
 
-def _write(stream: IO[str], text: str) -> None:
+def tell(stream: IO[str], text: str) -> None:
     """A terminal that was closed, or a reader that has gone, does not end a run."""
     with suppress(OSError):
         stream.write(text)

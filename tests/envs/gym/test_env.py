@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -12,7 +14,9 @@ import pytest
 from headrace.envs.base import TimeStep
 from headrace.envs.gym import IMPORTS, GymRules
 from headrace.envs.gym.env import GymEnv
+from headrace.envs.gym.saving import CannotSave, save_layers
 from headrace.errors import BadSetting, EnvironmentFault, HeadraceError
+from tests.envs.gym import toys
 
 TOYS = "tests.envs.gym.toys:headrace/"
 
@@ -165,3 +169,36 @@ def test_an_environment_without_pictures_says_so() -> None:
     env.reset(0)
     with pytest.raises(HeadraceError, match=r"Vector-v0 cannot be drawn: it has no render mode rgb_array"):
         env.render()
+
+
+def test_saving_takes_time_in_proportion_to_the_arrays_that_are_held():
+    assert _calls_to_save(400) < 2.5 * _calls_to_save(200)
+
+
+def _calls_to_save(arrays: int) -> int:
+    env: Any = toys.Vector()
+    env.boards = [np.zeros(2) for _ in range(arrays)]
+    calls = 0
+
+    def called(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        save_layers(env)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_arrays_of_one_memory_are_found_wherever_they_are_held():
+    whole = np.zeros((4, 6))
+    for one, other in ((whole, whole[3]), (whole[1:3], whole[:, 2]), (whole[:, 5], whole[3, 4:])):
+        env: Any = toys.Vector()
+        env.boards = [np.zeros(3), one, np.zeros(0), other, np.zeros(3)]
+        with pytest.raises(CannotSave):
+            save_layers(env)
+    env = toys.Vector()
+    env.boards = [whole[0], whole[1], whole[:0], np.zeros(0)]
+    save_layers(env)

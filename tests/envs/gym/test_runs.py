@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from itertools import count
 from pathlib import Path
@@ -188,3 +189,88 @@ def test_the_command_line_imports_and_shows_causes_without_a_traceback(command: 
     done = command(*words, "--import", "tests.envs.gym.toys")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "finished"
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def _raise() -> Any:
+    raise Unprintable
+
+
+@pytest.mark.parametrize("engine", ["reference", "learner"])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(_raise, r"raised Unprintable when it was saved \(.*\), which cannot be put into words"),
+     (lambda: {"arm": object()}, r"raised TypeError when it was saved \(.*Object of type object is not JSON")],
+    ids=["raises", "not JSON"],
+)  # fmt: skip
+def test_one_that_saves_itself_wrongly_leaves_all_that_was_learnt(
+    answer: Any, said: str, engine: str, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked = toys.SavesItself.save, count()
+    with monkeypatch.context() as patch:
+        patch.setattr(toys.SavesItself, "save", lambda self: real(self) if next(asked) == 0 else answer())
+        with pytest.raises(EnvironmentFault, match=said + r".*\. The run is saved as of step 100: mend"):
+            go(tmp_path, "SavesItself", engine=engine)
+    folder = RunFolder.read(only_run(tmp_path))
+    saved = folder.latest()
+    assert saved is not None
+    assert_same_arrays(saved.arrays, _learnt_in(folder, 100))
+    assert go(tmp_path, "SavesItself", engine=engine).status == "finished"
+    assert RunFolder.read(folder.path).manifest["breaks"] == [{"step": 100, "why": f"{TOYS}SavesItself-v0 failed"}]
+
+
+def test_one_that_never_saves_is_told_before_anything_is_learnt(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toys.SavesItself, "save", lambda self: _raise())
+    with pytest.raises(EnvironmentFault, match=r"when it was saved .* Nothing is saved yet: mend the environment"):
+        go(tmp_path, "SavesItself", engine="learner")
+    assert RunFolder.read(only_run(tmp_path)).episodes()["step"].tolist() == []
+
+
+def test_one_that_cannot_be_restored_loses_nothing(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = go(tmp_path / "whole", "SavesItself", engine="learner").path
+    path = go(tmp_path / "parts", "SavesItself", StopAt(200), engine="learner").path
+    with monkeypatch.context() as patch:
+        patch.setattr(toys.SavesItself, "restore", lambda self, saved: _raise())
+        with pytest.raises(EnvironmentFault, match=r"raised Unprintable when it was restored .* saved as of step [23]"):
+            go(tmp_path / "parts", "SavesItself", engine="learner")
+    assert go(tmp_path / "parts", "SavesItself", engine="learner").status == "finished"
+    assert_same_result(path, wanted)
+
+
+def test_one_that_changes_the_folder_leaves_its_run_where_it_was_to_be(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reset = toys.Vector.reset
+    monkeypatch.setattr(toys.Vector, "reset", lambda self, **words: (os.chdir("/"), reset(self, **words))[1])
+    done = go(Path("runs"), "Vector", engine="learner")
+    assert os.getcwd() == "/"
+    assert done.path == Path("runs") / only_run(tmp_path / "runs").name
+    assert RunFolder.read(tmp_path / done.path).status == "finished"
+
+
+@pytest.mark.parametrize("engine", ["reference", "learner"])
+def test_a_reward_that_cannot_be_scaled_is_the_environments_fault(
+    engine: str, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = toys.Vector.step
+    monkeypatch.setattr(toys.Vector, "step", lambda self, action: (step(self, action)[0], 3e38, False, False, {}))
+    said = r"the reward that .*Vector-v0 gave at step 1 has 3e\+38 in it \(no number may be beyond 1e\+12\): nothing"
+    with pytest.raises(EnvironmentFault, match=said):
+        go(tmp_path, "Vector", engine=engine)
+
+
+def test_the_largest_reward_makes_nothing_infinite(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = toys.Vector.step
+    monkeypatch.setattr(toys.Vector, "step", lambda self, action: (step(self, action)[0], 1e12, False, False, {}))
+    assert go(tmp_path, "Vector", engine="learner", steps=3000).status == "finished"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 WORTH_KEEPING = 0.5  # seconds of compiling
 
@@ -23,8 +26,28 @@ def reuse_compiled_programs() -> None:
             return
         if not os.access(folder, os.W_OK):
             return
+        _tell_once(folder)
         settings["jax_compilation_cache_dir"] = str(folder)
     os.environ.update({name.upper(): value for name, value in settings.items()})
     if jax := sys.modules.get("jax"):
         for name, value in settings.items():
             jax.config.update(name, float(value) if name.endswith("_secs") else value)
+
+
+@cache
+def _tell_once(folder: Path) -> None:
+    """Makes one notice of JAX's warnings, one for each program, that it cannot read or write the folder's files."""
+    show, said = warnings.showwarning, list[str]()
+
+    def told(message: Any, *where: Any, **more: Any) -> None:
+        if "persistent compilation cache" not in str(message):
+            show(message, *where, **more)
+        elif not said:
+            said.append(str(message).rpartition(": ")[2])
+            print(
+                f"headrace: compiled programs cannot be kept in {folder} ({said[0]}), which only costs time; "
+                "make room there, or remove the folder if it is damaged",
+                file=sys.stderr,
+            )
+
+    warnings.showwarning = told
