@@ -166,6 +166,7 @@ def test_a_writer_that_was_closed_writes_no_more(tmp_path):
     ):
         with pytest.raises(HeadraceError, match="not open for writing here"):
             write()
+    assert run.episodes()["step"].tolist() == [500, 1000]
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
 
 

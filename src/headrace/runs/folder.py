@@ -205,10 +205,14 @@ class RunWriter(RunFolder):
     def close(self) -> None:
         """Writes the rows held back and lets another process have the run."""
         try:
-            if not self._lock.closed:
-                self.flush()
+            self._settle()
         finally:
             self._lock.close()
+
+    def _settle(self) -> None:
+        """Writes the rows held back, if it is still the writer."""
+        if not self._lock.closed:
+            self.flush()
 
     def _require_lock(self) -> None:
         if self._lock.closed:
@@ -238,19 +242,19 @@ class RunWriter(RunFolder):
         self._tables[SPEED].append(row)
 
     def episodes(self) -> Columns:
-        self.flush()
+        self._settle()
         return super().episodes()
 
     def metrics(self) -> Columns:
-        self.flush()
+        self._settle()
         return super().metrics()
 
     def speed(self) -> Columns:
-        self.flush()
+        self._settle()
         return super().speed()
 
     def digest(self, arrays: Mapping[str, np.ndarray]) -> str:
-        self.flush()
+        self._settle()
         return super().digest(arrays)
 
     def set_status(self, status: str, **details: Any) -> None:
