@@ -217,7 +217,7 @@ def from_json(data: Mapping[str, Any], kind: type[Part] = Part) -> Any:
 
 def is_at_hand(data: Mapping[str, Any]) -> bool:
     """Whether `from_json` would import nothing: looking at results must not run the code that they name."""
-    known = data.get("part") in KINDS or "." not in str(data.get("part"))
+    known = str(data.get("part")) in KINDS or "." not in str(data.get("part"))
     return known and all(is_at_hand(value) for value in data.values() if isinstance(value, Mapping))
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from headrace.agents import name_of
+from headrace.analysis.records import agent_label, env_labels
 from headrace.errors import HeadraceError
 from headrace.runs import manifest, strict_json
 from headrace.training.run import make_run, run_of
@@ -147,6 +149,10 @@ def survive(count: int) -> int:
         accepted += 1
         manifest.why_ended(facts), manifest.why_not_exact(facts), str(facts).encode()
         json.dumps(facts, allow_nan=False)
+        with suppress(ValueError):
+            manifest.require_run(facts["identity"])
+            env_labels(facts["identity"]["env"])[0].encode()
+            agent_label(facts["identity"]["agent"], facts.get("agent", "unknown")).encode()
         try:
             name_of(run_of(facts["identity"]).agent)
         except HeadraceError as error:
