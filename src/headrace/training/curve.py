@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,20 @@ def learning_curve(series: Sequence[Series], path: str | Path, title: str) -> No
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise BadSetting(f"a picture can be written as {', '.join(SUFFIXES)}, got {path.name!r}")
-    figure = _figure(_grouped(series), title)
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:].lower(), metadata=_undated(path))
+    with literal_text():
+        _figure(_grouped(series), title).savefig(drawn, format=path.suffix[1:].lower(), metadata=_undated(path))
     write_atomically(path, drawn.getvalue())
+
+
+@contextmanager
+def literal_text() -> Iterator[None]:
+    """Names are drawn as they are: within, a dollar sign begins no formula."""
+    import matplotlib
+
+    with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # it is drawn as a box
+        yield
 
 
 def mean_line(lines: Sequence[Line]) -> Line:

@@ -19,6 +19,7 @@ from headrace.analysis.report import videos
 from headrace.analysis.report.folder import write_report
 from headrace.cli.main import main
 from headrace.errors import HeadraceError
+from headrace.training.curve import learning_curve
 from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, store, write_run
 from tests.small_runs import contents
@@ -220,3 +221,14 @@ def test_two_thousand_runs_take_less_than_a_minute_of_one_core_and_a_gigabyte(tm
 
 def _on_one_core():
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def test_a_name_that_looks_like_a_formula_is_drawn_as_it_is(tmp_path):
+    path = write_run(tmp_path / "runs", make_run("qrc", "minatar/breakout", steps=5e6), 1.0)
+    facts = json.loads((path / "manifest.json").read_text())
+    facts["identity"]["agent"] = {"part": "OfAnotherVersion"}
+    facts["identity"]["env"]["name"] = "minatar/$_{"
+    (path / "manifest.json").write_text(json.dumps({**facts, "agent": "$\\frac{$ \0"}))
+    write_report(tmp_path / "runs", tmp_path / "report")
+    assert "$\\frac{$" in (tmp_path / "report" / "index.html").read_text()
+    learning_curve([("$\\frac{$", [1, 2], [1, 2])], tmp_path / "curve.png", "$\\frac{$")

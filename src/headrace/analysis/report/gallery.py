@@ -15,6 +15,7 @@ from headrace.analysis.artefacts import Drawn, drawings, looks_in
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Make, Part, links
 from headrace.analysis.scores import Group
+from headrace.training.curve import literal_text
 
 SEED = 0  # of the bootstraps: the same runs give the same figures
 
@@ -39,8 +40,9 @@ class Gallery:
         fresh, looks = [], looks_in(groups)
         for group in groups:
             say(f"figures of {group.title}")
-            drawn = drawings([group], np.random.default_rng(SEED), looks)
-            fresh.append((group.title, [_picture(d) for d in drawn]))
+            with literal_text():
+                drawn = drawings([group], np.random.default_rng(SEED), looks)
+                fresh.append((group.title, [_picture(d) for d in drawn]))
         self.pictures = fresh
         self.drawn += 1
 
