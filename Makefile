@@ -5,7 +5,7 @@ LEARNER := src/headrace/learner
 LEARNER_SOURCES := $(addprefix $(LEARNER)/,library.c learner.c learner_avx2.c learner_avx512.c) $(wildcard $(LEARNER)/games/*.c)
 LEARNER_FLAGS := -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra
 
-.PHONY: demo docs learner sanitized hosts test setup lint long-test test-elsewhere lock clean
+.PHONY: demo docs learner sanitized hosts fuzz test setup lint long-test test-elsewhere lock clean
 
 demo: setup
 	$(BIN)/python examples/demo.py
@@ -23,6 +23,10 @@ sanitized:
 # MinAtar's part of the parity suite with other compilers and, under qemu-user, on other processors.
 hosts: setup
 	$(BIN)/python -m pytest -m long -v tests/engines/learner/test_hosts.py
+
+# Descriptions, saved states and observations that nobody would write, against the learner; needs clang.
+fuzz: setup
+	nice $(BIN)/python -m tests.engines.learner.fuzz --seconds $(or $(SECONDS),600)
 
 # The documentation site, into site/. A warning is an error. Its search needs a server: python -m http.server -d site
 docs: setup

@@ -35,6 +35,9 @@ class Backend(Protocol):
     def report(self) -> dict[str, float]: ...
     def trouble(self) -> tuple[str, int] | None: ...
     def save(self) -> dict[str, np.ndarray]: ...
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As `save`, but only until the next step: the engine may go on in them."""
+
     def restore(self, arrays: dict[str, np.ndarray]) -> None: ...
 
 
@@ -171,15 +174,15 @@ class HostStream:
         return self.engine.trouble()
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The environment is asked first: where that fails, what is saved next is without it."""
+        """What stands until the next step. Where the environment cannot be saved, what is saved next is without it."""
         if self._fault is not None:
-            return self.engine.save(), {"env": None, "fault": str(self._fault)}
+            return self.engine.arrays(), {"env": None, "fault": str(self._fault)}
         try:
             state = saved(self.env)
         except EnvironmentFault as fault:
             self._fault = fault
             raise
-        return self.engine.save(), {"env": state}
+        return self.engine.arrays(), {"env": state}
 
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
         self.engine.restore(arrays)

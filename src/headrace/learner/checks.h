@@ -7,6 +7,7 @@
 #include "learner.h"
 
 #define MOST_NUMBERS (1 << 28) /* in any one array */
+#define MOST_IN_IMAGE (1 << 23) /* a horizon of them fits as well */
 
 static int is_within(float x, float low, float high) { return x >= low && x <= high; }
 static int is_rate(float x) { return is_within(x, 0, 3e38f); }
@@ -29,21 +30,23 @@ static const char *problem_of_network(const hr_config *c) {
     if (c->height < 1 || c->width < 1 || c->channels < 1 || c->frames < 1) return "an observation has a size";
     if (c->height > 4096 || c->width > 4096 || c->channels > 1 << 20 || c->frames > 64) return "the observation is too large";
     if (!c->spatial && (height != 1 || width != 1)) return "a vector is an image of 1 x 1";
-    if (height * width * channels > MOST_NUMBERS) return "the observation is too large";
+    if (height * width * channels > MOST_IN_IMAGE) return "the observation is too large";
     if (c->actions < 1 || c->actions > 4096) return "there are from 1 to 4,096 actions";
     if (c->hidden < 1 || c->hidden > 65536) return "the projection has from 1 to 65,536 units";
     if (c->layers < 1 || c->layers > HR_MOST_LAYERS) return "an encoder has from 1 to 8 layers";
     if (!is_one_of(c->head, HR_RELU)) return "an unknown head";
+    int64_t weights = 0;
     for (int i = 0; i < c->layers; i++) {
         const hr_layer *l = &c->layer[i];
         if (l->kernel_height < 1 || l->kernel_width < 1 || l->stride_height < 1 || l->stride_width < 1)
             return "a kernel and its strides are 1 or more";
         if (l->channels < 1 || l->channels > 65536) return "a layer has from 1 to 65,536 channels";
         if (l->kernel_height > height || l->kernel_width > width) return "the image is too small for a kernel";
-        if ((int64_t)l->kernel_height * l->kernel_width * channels * l->channels > MOST_NUMBERS) return "a layer is too large";
+        weights += ((int64_t)l->kernel_height * l->kernel_width * channels + 1) * l->channels;
+        if (weights > MOST_NUMBERS) return "the encoder is too large";
         height = (height - l->kernel_height) / l->stride_height + 1, width = (width - l->kernel_width) / l->stride_width + 1;
         channels = l->channels;
-        if (height * width * channels > MOST_NUMBERS) return "a layer is too large";
+        if (height * width * channels > MOST_IN_IMAGE) return "a layer is too large";
     }
     if (height * width * channels * c->hidden > MOST_NUMBERS) return "the projection is too large";
     if (9 * (channels + c->actions) * channels > MOST_NUMBERS) return "the dynamics is too large";
@@ -77,7 +80,7 @@ const char *hr_problem(const hr_config *c) {
     if (!is_within(c->mix, 0, 1) || !is_within(c->average_beta, 0, 1)) return "a mix is from 0 to 1";
     if (!is_within(c->explore_start, 0, 1) || !is_within(c->explore_end, 0, 1) || !is_within(c->explore_fraction, 0, 1))
         return "epsilon and its fraction are from 0 to 1";
-    return is_within(c->steps, 1, 3e9f) ? 0 : "a run has 1 or more steps";
+    return is_within(c->steps, 1, 2147483648.0f) ? 0 : "a run has from 1 to 2,147,483,648 steps";
 }
 
 #endif

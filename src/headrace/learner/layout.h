@@ -102,6 +102,8 @@ static void unfence(void *block, size_t size) { (void)block, (void)size; }
 
 static void *bytes(binder *b, size_t n) {
     const size_t room = (n + 64 + 63) / 64 * 64; /* a vector's room behind */
+    if (b->used > SIZE_MAX - room - FENCE) b->used = SIZE_MAX; /* and it stays: no memory is that large */
+    if (b->used == SIZE_MAX) return 0;
     char *place = b->base ? b->base + b->used : 0;
     if (place) fence(place + room, FENCE);
     b->used += room + FENCE;
@@ -207,8 +209,9 @@ static float *module_arrays(binder *b, const hr_learner *l, const char *group, i
 static convolution convolution_of(int height, int width, int channels, const hr_layer *layer, size_t *at, int extra) {
     convolution c = {
         .in_height = height, .in_width = width, .in_channels = channels, .kernel_height = layer->kernel_height,
-        .kernel_width = layer->kernel_width, .stride_height = layer->stride_height, .stride_width = layer->stride_width,
-        .channels = layer->channels,
+        .kernel_width = layer->kernel_width, .channels = layer->channels,
+        .stride_height = layer->stride_height < height ? layer->stride_height : height, /* a longer one leads nowhere */
+        .stride_width = layer->stride_width < width ? layer->stride_width : width,
     };
     c.height = (height - c.kernel_height) / c.stride_height + 1, c.width = (width - c.kernel_width) / c.stride_width + 1;
     c.w = *at, c.b = c.w + (size_t)(c.kernel_height * c.kernel_width * (channels + extra) * c.channels);

@@ -9,6 +9,8 @@
 
 /* Randomness: everything random in a step follows from the seed and the number of the step. */
 
+#define LATE (1 << 30)
+
 static void draw_step(hr_learner *l) {
     const hr_config *c = &l->config;
     const hr_key key = hr_split(hr_fold_in(l->key, (uint32_t)*l->step), 0, 2);
@@ -319,7 +321,7 @@ static values evaluate(hr_learner *l, const transition *t, const window *w) {
 
 static void count_step(hr_learner *l) {
     int watched = 0;
-    l->tally[0]++, l->tally[1] += l->active;
+    if (l->tally[0] < INT32_MAX) l->tally[0]++, l->tally[1] += l->active;
     for (int i = 0; i < METRICS; i++) {
         if (!l->sums[i]) continue;
         const int counts = !is_of_aux(i) || l->active;
@@ -337,7 +339,7 @@ static void see(hr_learner *l) {
 }
 
 static void end_step(hr_learner *l, float reward, int last) {
-    *l->episode_return += reward, *l->episode_length += 1;
+    *l->episode_return += reward, *l->episode_length += *l->episode_length < INT32_MAX;
     if (!last) return;
     l->finished = (hr_episode){*l->step, *l->episode_length, *l->episode_return};
     *l->episode_return = 0, *l->episode_length = 0;
@@ -380,13 +382,34 @@ static int learn(hr_learner *l, const float *successor, const float *frame, floa
     else copy(l->obs, l->next_obs, (size_t)l->observation);
     move_all(l);
     l->metrics[EPSILON] = l->epsilon, l->metrics[REWARD] = reward;
-    ++*l->step;
+    *l->step = *l->step < INT32_MAX ? *l->step + 1 : LATE; /* long after exploration has ended */
     count_step(l);
     end_step(l, reward, last);
     follow_targets(l);
     draw_step(l);
     choose(l);
     return HR_FINE;
+}
+
+static int are_within(const int32_t *x, int n, int32_t last) {
+    for (int i = 0; i < n; i++)
+        if (x[i] < 0 || x[i] > last) return 0;
+    return 1;
+}
+
+/* Whether everything that counts or points in a saved state is in its range. */
+static int is_sound(const hr_learner *l) {
+    const hr_config *c = &l->config;
+    const int last_action = c->actions - 1, K = c->aux.horizon, slots = c->aux.ring ? K + 1 : K;
+    const int32_t counts[] = {*l->step, *l->obs_scale.count, *l->reward_scale.count, *l->episode_length, l->tally[0]};
+    if (!are_within(counts, 5, INT32_MAX) || !are_within(l->tally + 1, 1, l->tally[0])) return 0;
+    if (l->tally[2] < -1 || (l->tally[2] >= 0 && !are_within(l->tally + 3, 1, METRICS - 1))) return 0;
+    if (!are_within(l->action, 1, last_action)) return 0;
+    if (c->replay && !are_within(l->inserted, 1, 2 * c->replay - 1)) return 0;
+    if (c->replay && !are_within(l->memory.action, c->replay, last_action)) return 0;
+    if (c->aux.objective != HR_SPR) return 1;
+    if (!are_within(l->window_held, 1, c->aux.ring ? 2 * slots - 1 : K)) return 0;
+    return are_within(l->window_actions, slots, last_action);
 }
 
 /* What is made anew from what is saved. */
@@ -428,7 +451,7 @@ size_t hr_size(const hr_config *config) {
     hr_learner l = {.config = *config};
     binder b = {.used = FIRST_ARRAY, .wanted = -1};
     lay_out(&b, &l);
-    return b.used;
+    return b.used == SIZE_MAX ? 0 : b.used;
 }
 
 hr_learner *hr_init(const hr_config *config, void *memory, uint64_t seed) {
@@ -494,11 +517,13 @@ void hr_settle(hr_learner *l) {
     settle(l);
 }
 
-void hr_resume(hr_learner *l) {
+int hr_resume(hr_learner *l) {
     const unsigned before = flush_denormals();
     if (l->self != l) bind(l);
-    resume(l);
+    const int sound = is_sound(l);
+    if (sound) resume(l);
     restore_denormals(before);
+    return sound ? HR_FINE : HR_STRANGE_NUMBER;
 }
 
 void hr_evaluate(hr_learner *l, const float *obs, float *q, float *latent, float *hidden) {

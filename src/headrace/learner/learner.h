@@ -101,10 +101,11 @@ int hr_learn(hr_learner *learner, const float *successor, const float *frame, fl
 hr_episode hr_finished(const hr_learner *learner); /* the episode that ended last */
 
 /* Everything that has to be kept of a learner, array by array: returns 0 past the last one. Before arrays are read
- * `hr_settle`, after they were written `hr_resume`. */
+ * `hr_settle`, after they were written `hr_resume`; HR_STRANGE_NUMBER: a count or an action is none, and the learner
+ * cannot go on from there. */
 int hr_saved(hr_learner *learner, int32_t number, hr_array *array);
 void hr_settle(hr_learner *learner);
-void hr_resume(hr_learner *learner);
+int hr_resume(hr_learner *learner);
 
 /* What the network makes of a standardised observation: Q(s, .), the latent, the units before the head; any may be
  * absent. Nothing is learnt. */

@@ -16,7 +16,8 @@ typedef struct {
 
 /* Welford's update with one more sample. */
 static void include(const moments *m, const float *sample, int n) {
-    const double count = (double)++*m->count;
+    if (*m->count < INT32_MAX) ++*m->count;
+    const double count = (double)*m->count;
     for (int i = 0; i < n; i++) {
         const double before = (double)m->mean[i] + m->mean_rest[i], off = sample[i] - before;
         const double mean = before + off / count;

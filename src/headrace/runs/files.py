@@ -66,7 +66,7 @@ def descriptor(path: Path, flags: int) -> Iterator[int]:
         os.close(opened)
 
 
-def write_all(opened: int, data: bytes) -> None:
+def write_all(opened: int, data: bytes | memoryview) -> None:
     """Writes every byte: the system may take fewer at a time, and does when a disk is nearly full."""
     rest = memoryview(data)
     while rest:
@@ -89,18 +89,19 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
-def write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, *data: bytes | memoryview) -> None:
     with descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as opened:
-        write_all(opened, data)
+        for piece in data:
+            write_all(opened, piece)
         os.fsync(opened)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, *data: bytes | memoryview) -> None:
     """After this `path` holds `data`, durably; before, and if it fails, it holds what it held."""
     temporary = temporary_name(path)
-    with storage_errors(path, len(data)):
+    with storage_errors(path, sum(map(len, data))):
         try:
-            write_durably(temporary, data)
+            write_durably(temporary, *data)
             os.replace(temporary, path)
         except BaseException:
             with suppress(OSError):

@@ -287,7 +287,7 @@ class RunWriter(RunFolder):
         tables = {name: table.extent for name, table in self._tables.items()}
         saved = Saved(Checkpoint(step, dict(arrays), dict(state)), tables)
         folder = self.path / CHECKPOINTS
-        write_atomically(checkpoints.path_of(folder, step), checkpoints.encode(self.run_hash, saved))
+        write_atomically(checkpoints.path_of(folder, step), *checkpoints.pieces(self.run_hash, saved))
         for old in self._listed()[KEPT_CHECKPOINTS:]:
             with storage_errors(old):
                 os.unlink(old)

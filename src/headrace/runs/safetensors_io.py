@@ -38,10 +38,15 @@ class Entry(NamedTuple):
 
 def dumps(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
     """The same bytes for the same arrays and texts, whatever their order; every array aligned to its own item size."""
+    return b"".join(pieces(arrays, metadata))
+
+
+def pieces(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> list[bytes | memoryview]:
+    """What `dumps` joins, the arrays among it without a copy."""
     little = {name: _little_endian(name, array) for name, array in arrays.items()}
     names = sorted(little, key=lambda name: (-little[name].itemsize, name))
     header: dict[str, Any] = {METADATA: _checked_texts(metadata)} if metadata else {}
-    chunks: list[memoryview] = []  # of the arrays themselves: their bytes are copied once, into the result
+    chunks: list[memoryview] = []
     end = 0
     for name in names:
         array = little[name]
@@ -50,7 +55,7 @@ def dumps(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> byte
         chunks.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % PREFIX)
-    return b"".join([len(text).to_bytes(PREFIX, "little"), text, *chunks])
+    return [len(text).to_bytes(PREFIX, "little"), text, *chunks]
 
 
 def loads(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -65,7 +65,10 @@ int main(void) {
             case 'b': take(frame, (size_t)n * sizeof *frame), hr_begin(learner, frame); break;
             case 'r': take(frame, (size_t)n * sizeof *frame), hr_restart(learner, frame); break;
             case 's': hr_settle(learner), each_array(learner, 0); break;
-            case 'p': each_array(learner, 1), hr_resume(learner); break;
+            case 'p':
+                each_array(learner, 1);
+                if (hr_resume(learner)) return 3;
+                break;
             case 'l': {
                 const int32_t outcome = learn(learner, successor, frame, (size_t)n * sizeof *frame);
                 give(&outcome, sizeof outcome);

@@ -145,6 +145,30 @@ def test_what_cannot_be_run_is_told_why():
     assert supports(strange, (10, 10, 4)) == "it does not know Louder"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("agent/step", -1), ("choice/action", 3), ("obs_scale/count", -1), ("tally/bad_quantity", 99),
+        ("agent/aux/window/held", -1), ("agent/aux/window/actions", 7),
+    ],
+)  # fmt: skip
+def test_a_state_that_counts_or_points_out_of_range_is_refused(name, value):
+    engine = engine_of("qrc+spr+orth")
+    engine.begin(experience(SMALL[VECTOR], 1)[0])
+    state = {**engine.save(), "stream/tally/bad_step": np.int32(0)}
+    state[f"stream/{name}"] = np.full_like(state[f"stream/{name}"], value)
+    with pytest.raises(CheckpointDamaged, match="a count or an action in it is out of range"):
+        engine_of("qrc+spr+orth").restore(state)
+
+
+def test_a_state_in_another_byte_order_is_refused():
+    engine = engine_of("qrc")
+    engine.begin(experience(SMALL[VECTOR], 1)[0])
+    turned = {name: array.astype(array.dtype.newbyteorder()) for name, array in engine.save().items()}
+    with pytest.raises(CheckpointDamaged, match="this agent needs"):
+        engine.restore(turned)
+
+
 def test_a_state_of_another_agent_is_refused_whole():
     first, _ = experience(SMALL[VECTOR], 3)
     engine, other = engine_of("qrc"), engine_of("strq")

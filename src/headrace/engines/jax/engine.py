@@ -91,6 +91,8 @@ class ReferenceEngine:
         """Everything the stream knows, as named arrays."""
         return named_arrays("stream", self._begun())
 
+    arrays = save
+
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         template = jax.eval_shape(functools.partial(begin, self.setting, self.layout), self._blank())
         self.state = from_named_arrays("stream", template, arrays)

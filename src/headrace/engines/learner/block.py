@@ -31,7 +31,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "hr_finished": (Finished, (ctypes.c_void_p,)),
     "hr_saved": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(Array))),
     "hr_settle": (None, (ctypes.c_void_p,)),
-    "hr_resume": (None, (ctypes.c_void_p,)),
+    "hr_resume": (ctypes.c_int, (ctypes.c_void_p,)),
     "hr_evaluate": (None, (ctypes.c_void_p, _FLOATS, _FLOATS, _FLOATS, _FLOATS)),
 }
 
@@ -86,17 +86,22 @@ class Block:
             found[array.name.decode()] = view
         return found
 
-    def save(self) -> dict[str, np.ndarray]:
+    def settled(self) -> dict[str, np.ndarray]:
+        """The state in the arrays that the learner goes on with."""
         self.c.hr_settle(self.pointer)
-        return {name: view.copy() for name, view in self.arrays.items()}
+        return self.arrays
+
+    def save(self) -> dict[str, np.ndarray]:
+        return {name: view.copy() for name, view in self.settled().items()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Takes the arrays over; an error, and nothing changed, where they are not this agent's."""
+        """Takes the arrays over; an error, and nothing changed, where their names and shapes are not this agent's."""
         for name, view in self.arrays.items():
             check_fit(name, view, arrays)
         for name, view in self.arrays.items():
             view[...] = arrays[name]
-        self.c.hr_resume(self.pointer)
+        if self.c.hr_resume(self.pointer):
+            raise CheckpointDamaged("a count or an action in it is out of range")
 
     def evaluate(self, obs: np.ndarray, q: np.ndarray, latent: np.ndarray, hidden: np.ndarray) -> None:
         """Q(s, .), the latent and the units before the head, of a standardised observation."""

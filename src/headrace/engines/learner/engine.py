@@ -115,6 +115,11 @@ class LearnerEngine:
         self._check_begun()
         return self._block.save()
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The same without a copy, until the next step."""
+        self._check_begun()
+        return self._block.settled()
+
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._block.restore(arrays)
         self._begun = True

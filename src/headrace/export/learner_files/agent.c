@@ -48,8 +48,7 @@ hr_learner *agent_start(const unsigned char state[AGENT_STATE]) {
         memcpy(memory + array.offset, place, bytes_of(&array));
         place += bytes_of(&array);
     }
-    hr_resume(learner);
-    return learner;
+    return hr_resume(learner) ? 0 : learner;
 }
 
 void agent_save(hr_learner *learner, unsigned char state[AGENT_STATE]) {
