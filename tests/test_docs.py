@@ -19,7 +19,7 @@ from headrace.part import KINDS
 ROOT = Path(__file__).parents[1]
 TUTORIALS = sorted(path.stem for path in (ROOT / "docs/tutorials").glob("*.md") if path.stem != "index")
 FENCE = re.compile(r"^```(python|console)(?: title=\"(.+?)\")?\n(.*?)^```$", re.M | re.S)
-STEPS = re.compile(r"(--steps |steps=)[\d_.e]+")
+STEPS = re.compile(r"(--steps |steps=)[\d_.ekM]+")
 
 
 def few(text: str) -> str:
