@@ -100,7 +100,7 @@ def test_rules_filters_and_merges_call_no_network():
     here = "headrace.definition"
     rules = [n for n in FILES if n.startswith(f"{here}.rules.")]
     assert rules
-    for name in (*rules, f"{here}.td", f"{here}.filters", f"{here}.merging", f"{here}.guard"):
+    for name in (*rules, f"{here}.td", f"{here}.filters", f"{here}.merging"):
         nodes = [n for n in ast.walk(ast.parse(FILES[name].read_text())) if isinstance(n, ast.ImportFrom)]
         taken = {(n.module, alias.name) for n in nodes for alias in n.names}
         assert {what for module, what in taken if module == f"{here}.networks"} <= {"Modules"}, name

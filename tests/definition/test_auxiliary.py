@@ -35,7 +35,7 @@ from headrace.agents import (
     tweak,
 )
 from headrace.definition.augment import views
-from headrace.definition.auxiliary import AuxStep, aux_metrics, is_open
+from headrace.definition.auxiliary import AuxStep, aux_metrics
 from headrace.definition.objectives import aux_loss
 from headrace.definition.windows import push
 from tests.definition.support import (
@@ -241,9 +241,9 @@ def test_a_gate_that_opens_every_nth_step_counts_steps_of_the_run():
 
 def test_the_greedy_gate_opens_where_the_action_was_greedy():
     t = transition([0.0], 0, 0.0, [0.0])
-    assert is_open(Greedy(), t, jnp.int32(0))
-    assert not is_open(Greedy(), t._replace(greedy=jnp.bool_(False)), jnp.int32(0))
-    assert [bool(is_open(Every(3), t, jnp.int32(i))) for i in range(5)] == [True, False, False, True, False]
+    assert Greedy().is_open(t, jnp.int32(0))
+    assert not Greedy().is_open(t._replace(greedy=jnp.bool_(False)), jnp.int32(0))
+    assert [bool(Every(3).is_open(t, jnp.int32(i))) for i in range(5)] == [True, False, False, True, False]
 
 
 # targets --------------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_an_accelerator_that_is_asked_for_is_used(monkeypatch: pytest.MonkeyPatc
     assert choose(QRC, GAME) == Choice("learner", "host")
 
 
-@pytest.mark.parametrize(("engine", "form"), [("fats", "auto"), ("auto", "hots"), ("reference", "compild")])
+@pytest.mark.parametrize(("engine", "form"), [("lerner", "auto"), ("auto", "hots"), ("reference", "compild")])
 def test_other_words_are_unknown(engine: str, form: str) -> None:
     with pytest.raises(UnknownName, match="did you mean"):
         choose(QRC, GAME, engine, form)

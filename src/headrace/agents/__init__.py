@@ -55,7 +55,24 @@ from headrace.agents.merge import (
 )
 from headrace.agents.network import BySuite, Conv, Head, LeakyNorm, Mlp, Network, Relu, dense_shapes, fit
 from headrace.agents.observations import Limited, Limits, Unlimited
-from headrace.agents.td import Copy, Dqn, Latest, Memory, Online, Polyak, Qrc, Replay, Rule, StreamQ, Target
+from headrace.agents.td import (
+    Adaptive,
+    Copy,
+    Dqn,
+    Intentional,
+    Latest,
+    Memory,
+    ObGd,
+    Online,
+    Polyak,
+    Qrc,
+    Replay,
+    Rule,
+    Sgd,
+    StepSize,
+    StreamQ,
+    Target,
+)
 from headrace.agents.variants import (
     ABLATIONS,
     KNOWN,
@@ -71,14 +88,15 @@ from headrace.agents.variants import (
 from headrace.part import Part, from_json, parse, to_json, tweak
 
 __all__ = [
-    "ABLATIONS", "KNOWN", "RECIPES", "UNGUARDED", "VARIANTS", "Agent", "Always", "Apart", "AsIs", "Augmentation",
-    "AuxOrthogonalToTd", "Auxiliary", "AuxiliaryStream", "Average", "Bounded", "BySuite", "Clip", "Clipped", "Conv",
-    "Copy", "Curl", "Direction", "Dqn", "Episode", "EpsilonGreedy", "Every", "Exploration", "Fading", "Filter", "Gate",
-    "Greedy", "Grouping", "Guard", "Head", "History", "Join", "Kept", "Latest", "LeakyNorm", "Limited", "Limits",
-    "LookBack", "MeanOverHorizon", "Memory", "Merge", "Mix", "Mlp", "Network", "NoAuxiliary", "Objective", "Online",
-    "Orth", "Part", "PcGrad", "Polyak", "Present", "Projected", "ProjectionLayer", "Qrc", "Raw", "RawCurrent",
-    "Reduction", "ReleasedRing", "Relu", "Replay", "Rest", "Rule", "Separate", "Shared", "SharedFlipped",
-    "ShiftAndIntensity", "Spr", "StreamQ", "Sum", "SumOverHorizon", "Target", "Together", "Unfiltered", "Unguarded",
-    "Unlimited", "agent_named", "agent_of", "dense_shapes", "fit", "from_json", "guards", "module_shapes", "name_of",
-    "nearest_name", "parameter_count", "parse", "to_json", "tweak",
+    "ABLATIONS", "KNOWN", "RECIPES", "UNGUARDED", "VARIANTS", "Adaptive", "Agent", "Always", "Apart", "AsIs",
+    "Augmentation", "AuxOrthogonalToTd", "Auxiliary", "AuxiliaryStream", "Average", "Bounded", "BySuite", "Clip",
+    "Clipped", "Conv", "Copy", "Curl", "Direction", "Dqn", "Episode", "EpsilonGreedy", "Every", "Exploration", "Fading",
+    "Filter", "Gate", "Greedy", "Grouping", "Guard", "Head", "History", "Intentional", "Join", "Kept", "Latest",
+    "LeakyNorm", "Limited", "Limits", "LookBack", "MeanOverHorizon", "Memory", "Merge", "Mix", "Mlp", "Network",
+    "NoAuxiliary", "ObGd", "Objective", "Online", "Orth", "Part", "PcGrad", "Polyak", "Present", "Projected",
+    "ProjectionLayer", "Qrc", "Raw", "RawCurrent", "Reduction", "ReleasedRing", "Relu", "Replay", "Rest", "Rule",
+    "Separate", "Sgd", "Shared", "SharedFlipped", "ShiftAndIntensity", "Spr", "StepSize", "StreamQ", "Sum",
+    "SumOverHorizon", "Target", "Together", "Unfiltered", "Unguarded", "Unlimited", "agent_named", "agent_of",
+    "dense_shapes", "fit", "from_json", "guards", "module_shapes", "name_of", "nearest_name", "parameter_count",
+    "parse", "to_json", "tweak",
 ]  # fmt: skip

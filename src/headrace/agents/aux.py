@@ -52,15 +52,24 @@ class Clipped(Augmentation):
 class Reduction(Part, slot=True):
     """How the losses of the predicted steps become one."""
 
+    def of(self, losses: Any) -> Any:
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class SumOverHorizon(Reduction):
     """The loss is the sum over the predicted steps."""
 
+    def of(self, losses: Any) -> Any:
+        return losses.sum()
+
 
 @dataclass(frozen=True)
 class MeanOverHorizon(Reduction):
     """The loss is the mean over the predicted steps."""
+
+    def of(self, losses: Any) -> Any:
+        return losses.mean()
 
 
 class ProjectionLayer(Part, slot=True):
@@ -187,10 +196,17 @@ class Curl(Objective):
 class Gate(Part, slot=True):
     """At which steps the auxiliary learns."""
 
+    def is_open(self, transition: Any, step: Any) -> Any:
+        """Whether it learns from the transition of this step, counted from 0."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Always(Gate):
     """At every step."""
+
+    def is_open(self, transition: Any, step: Any) -> Any:
+        return True
 
 
 @dataclass(frozen=True)
@@ -199,10 +215,16 @@ class Every(Gate):
 
     n: int = within(5, low=1)  # environment steps
 
+    def is_open(self, transition: Any, step: Any) -> Any:
+        return step % self.n == 0
+
 
 @dataclass(frozen=True)
 class Greedy(Gate):
     """At steps whose action was greedy."""
+
+    def is_open(self, transition: Any, step: Any) -> Any:
+        return transition.greedy
 
 
 class Filter(Part, slot=True):
@@ -261,15 +283,25 @@ class Together(Grouping):
 class Rest(Part, slot=True):
     """What becomes of a history on steps without a gradient."""
 
+    def factor(self, beta: Any) -> Any:
+        """What it is multiplied by, where steps with a gradient keep the fraction beta."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Kept(Rest):
     """Without a gradient, the history does not change."""
 
+    def factor(self, beta: Any) -> Any:
+        return 1
+
 
 @dataclass(frozen=True)
 class Fading(Rest):
     """Without a gradient, the history decays as if there had been one of zero."""
+
+    def factor(self, beta: Any) -> Any:
+        return beta
 
 
 @dataclass(frozen=True)

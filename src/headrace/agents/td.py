@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.agents.guard import Clip, Guard, Unguarded
 from headrace.agents.network import Shapes
-from headrace.part import Part, shape, since, within
+from headrace.errors import BadSetting
+from headrace.part import Part, added, check_positive, shape, since, within
 
 
 class Target(Part, slot=True):
@@ -76,15 +77,62 @@ class Dqn(Rule):
     guard: Guard = since(Clip(), Unguarded())  # of the gradient of Q(s, a)
 
 
+class StepSize(Part, slot=True):
+    """How far a rule with a trace goes along it, and in which metric."""
+
+
+@dataclass(frozen=True)
+class ObGd(StepSize):
+    """Overshooting-bounded gradient descent (Elsayed et al. 2024): at most `td.lr`, less where the trace is long. Its
+    safety factor is `td.kappa`."""
+
+
+@dataclass(frozen=True)
+class Sgd(StepSize):
+    """Plain steps of `td.lr`."""
+
+
+@dataclass(frozen=True)
+class Adaptive(StepSize):
+    """Each parameter's step is divided by the root of its mean squared gradient; the error is limited (2605.06764)."""
+
+    epsilon: float = 0.1
+    limit: float = within(1.0, low=0.0)  # of the TD error
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "epsilon", "what was never needed would be divided by 0")
+
+
+@dataclass(frozen=True)
+class Intentional(StepSize):
+    """Steps that change Q(s, a) by the fraction `td.lr` of the error, as far as a gradient tells (2604.19033)."""
+
+    beta: float = within(0.999, 0.0, 1.0)  # fraction of the mean squared gradient kept
+    clip: float = within(20.0, low=0.0)  # of the TD error, in roots of its mean square
+    error_beta: float = within(0.9998, 0.0, 1.0)  # fraction of that mean square kept
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 1 in (self.beta, self.error_beta):
+            raise BadSetting(f"a mean of which all is kept stays 0: beta and error_beta must be < 1, got {self!r}")
+
+
 @dataclass(frozen=True)
 class StreamQ(Rule):
-    """Stream Q(lambda) with overshooting-bounded gradient descent (Elsayed et al. 2024)."""
+    """Stream Q(lambda): a trace, and a step size that fits one stream (Elsayed et al. 2024)."""
 
     lr: float = within(1.0, low=0.0)
     gamma: float = within(0.99, 0.0, 1.0)
     lamda: float = within(0.8, 0.0, 1.0)
     kappa: float = within(2.0, low=0.0)
     target: Target = Online()
+    step_size: StepSize = added(ObGd())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.step_size, Intentional) and self.gamma * self.lamda == 1:
+            raise BadSetting("Intentional steps need gamma * lamda < 1, got gamma=1.0 and lamda=1.0")
 
 
 @dataclass(frozen=True)

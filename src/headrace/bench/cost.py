@@ -18,7 +18,7 @@ from headrace.agents.agent import module_shapes
 from headrace.agents.aux import Auxiliary, AuxiliaryStream, Every, NoAuxiliary, Orth, Spr
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded
 from headrace.agents.network import Mlp, Network, count, fit
-from headrace.agents.td import Dqn, Online, Polyak, Qrc, Replay, Rule, StreamQ
+from headrace.agents.td import Adaptive, Dqn, Intentional, Online, Polyak, Qrc, Replay, Rule, StreamQ
 from headrace.errors import BadSetting
 
 FLOAT = 4  # bytes
@@ -169,6 +169,7 @@ def _state_floats(agent: Agent, observation_shape: tuple[int, ...], n_actions: i
     kept = {StreamQ: value, Qrc: value + second}  # traces
     floats = sum(sizes.values()) + kept.get(type(agent.td), 0)
     floats += value if isinstance(agent.td.target, Polyak) else 0
+    floats += value if isinstance(getattr(agent.td, "step_size", None), Adaptive | Intentional) else 0
     floats += value if isinstance(agent.td_filter, Orth) else 0
     return floats + _aux_state(agent, sizes)
 

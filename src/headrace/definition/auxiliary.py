@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Always, Auxiliary, Every, Greedy, NoAuxiliary
+from headrace.agents import Auxiliary, NoAuxiliary
 from headrace.definition.augment import views
 from headrace.definition.evaluate import evaluate_aux
-from headrace.definition.filters import filter_gradient, init_filter, rested
-from headrace.definition.guard import guarded
+from headrace.definition.filters import filter_gradient, guarded, init_filter, rested
 from headrace.definition.networks import Layout, Modules
 from headrace.definition.targets import follow, init_target, read_target
 from headrace.definition.transition import StepContext, Transition
@@ -37,27 +36,6 @@ class AuxStep(NamedTuple):
     guarded: jax.Array  # 1 where the guard shortened the gradient
 
 
-@singledispatch
-def is_open(gate: Any, transition: Transition, step: jax.Array) -> jax.Array:
-    """Whether the auxiliary learns at this step, counted from 0."""
-    raise TypeError(f"no gate {gate!r}")
-
-
-@is_open.register
-def _(gate: Always, transition: Transition, step: jax.Array) -> jax.Array:
-    return jnp.bool_(True)
-
-
-@is_open.register
-def _(gate: Every, transition: Transition, step: jax.Array) -> jax.Array:
-    return step % gate.n == 0
-
-
-@is_open.register
-def _(gate: Greedy, transition: Transition, step: jax.Array) -> jax.Array:
-    return transition.greedy
-
-
 def _pick(params: Modules, names: tuple[str, ...]) -> Modules:
     return {name: params[name] for name in names}
 
@@ -65,11 +43,6 @@ def _pick(params: Modules, names: tuple[str, ...]) -> Modules:
 @singledispatch
 def init_aux(aux: Any, params: Modules, transition: Transition) -> Tree:
     """The stream's state before the first step; `transition` is an example that gives shapes."""
-    raise TypeError(f"no auxiliary {aux!r}")
-
-
-@init_aux.register
-def _(aux: NoAuxiliary, params: Modules, transition: Transition) -> Tree:
     return ()
 
 
@@ -103,7 +76,7 @@ def _(
     """theta -= alpha_aux weight u, where u is the filtered gradient of the loss on the window."""
     objective = aux.objective
     window, kept = push(objective, state.window, transition)
-    active = window.ready & is_open(aux.gate, transition, context.step)
+    active = window.ready & aux.gate.is_open(transition, context.step)
     modules = _pick(params, objective.modules())
     target = read_target(objective.target, state.target, params)
 
@@ -139,6 +112,11 @@ def _(aux: Auxiliary, state: AuxState, params: Modules, step: jax.Array) -> AuxS
 @singledispatch
 def aux_metrics(aux: Any, result: AuxStep, td_updates: Modules) -> dict[str, jax.Array]:
     """Quantities that mean something only where the auxiliary was active."""
+    return {}
+
+
+@aux_metrics.register
+def _(aux: Auxiliary, result: AuxStep, td_updates: Modules) -> dict[str, jax.Array]:
     return {
         "aux_loss": result.loss,
         "aux_update_norm": norm2(result.updates),
@@ -146,8 +124,3 @@ def aux_metrics(aux: Any, result: AuxStep, td_updates: Modules) -> dict[str, jax
         "cosine_before_orth": cosine(td_updates["encoder"], result.raw_encoder_update),
         "cosine_before_orth2": cosine(td_updates["encoder"], result.updates["encoder"]),
     }
-
-
-@aux_metrics.register
-def _(aux: NoAuxiliary, result: AuxStep, td_updates: Modules) -> dict[str, jax.Array]:
-    return {}

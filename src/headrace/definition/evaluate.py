@@ -46,7 +46,6 @@ def evaluate(rule: Any, layout: Layout, params: Modules, state: Any, t: Transiti
     Args:
       params: the parameters of now.
       state: the rule's state, of which the target network is read, where it has one.
-      t: the transition to learn from.
     """
     weights = value_modules(params)
     next_q = q_values(layout, read_target(rule.target, getattr(state, "target", ()), weights), t.next_obs)
@@ -71,20 +70,12 @@ def evaluate_aux(
     objective: Any, layout: Layout, modules: Modules, target: Modules, window: Window, view: View
 ) -> Value:
     """The auxiliary loss on the window, with its gradient by the modules that the objective moves."""
-
-    def loss(modules: Modules) -> jax.Array:
-        return aux_loss(objective, layout, modules, target, window, view)
-
-    return Value(*jax.value_and_grad(loss)(modules))
+    return Value(*jax.value_and_grad(aux_loss, argnums=2)(objective, layout, modules, target, window, view))
 
 
 def action_value(layout: Layout, modules: Modules, t: Transition) -> Value:
     """Q(s, a) of the action taken, with its gradient."""
-
-    def q(w: Modules) -> jax.Array:
-        return q_values(layout, w, t.obs)[t.action]
-
-    return Value(*jax.value_and_grad(q)(modules))
+    return Value(*jax.value_and_grad(lambda w: q_values(layout, w, t.obs)[t.action])(modules))
 
 
 def best(q: jax.Array) -> jax.Array:

@@ -1,13 +1,16 @@
-"""Decorrelating a stream of gradients from its own past."""
+"""What is done to gradients before they are used: their past is removed (orth), too long ones are shortened."""
 
 from __future__ import annotations
 
 from functools import singledispatch
 from typing import Any
 
-from headrace.agents import Fading, Kept, Orth, Projected, Raw, RawCurrent, Unfiltered
+import jax
+import jax.numpy as jnp
+
+from headrace.agents import Clip, Orth, Projected, Raw, RawCurrent, Unfiltered, Unguarded
 from headrace.definition.networks import Modules
-from headrace.definition.trees import Tree, blend, scale, without, zeros
+from headrace.definition.trees import Tree, blend, norm2, scale, without, zeros
 
 
 @singledispatch
@@ -87,19 +90,27 @@ def rested(filter_: Any, state: Tree) -> Tree:
 
 @rested.register
 def _(filter_: Orth, state: Modules) -> Tree:
-    return _at_rest(filter_.rest, filter_, state)
+    return scale(filter_.rest.factor(filter_.beta), state)
 
 
 @singledispatch
-def _at_rest(rest: Any, orth: Orth, past: Modules) -> Modules:
-    raise TypeError(f"nothing is known of a history at {rest!r}")
+def guarded(guard: Any, gradient: Modules) -> tuple[Modules, jax.Array]:
+    """The gradient that is learnt from, and whether the guard changed it."""
+    raise TypeError(f"no guard {guard!r}")
 
 
-@_at_rest.register
-def _(rest: Kept, orth: Orth, past: Modules) -> Modules:
-    return past
+@guarded.register
+def _(guard: Unguarded, gradient: Modules) -> tuple[Modules, jax.Array]:
+    return gradient, jnp.bool_(False)
 
 
-@_at_rest.register
-def _(rest: Fading, orth: Orth, past: Modules) -> Modules:
-    return scale(orth.beta, past)
+@guarded.register
+def _(guard: Clip, gradient: Modules) -> tuple[Modules, jax.Array]:
+    return shortened(guard.norm, gradient)
+
+
+def shortened(norm: Any, vector: Modules) -> tuple[Modules, jax.Array]:
+    """g <- g min(1, norm / ||g||): as it is, to the bit, where it is not too long; and whether it was."""
+    length = norm2(vector)
+    acts = length > norm
+    return scale(jnp.where(acts, norm / jnp.where(acts, length, 1), 1), vector), acts

@@ -6,7 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 from headrace.agents import AuxOrthogonalToTd, Average, Bounded, Mix, PcGrad, Present, SharedFlipped, Sum
-from headrace.definition.guard import shortened
+from headrace.definition.filters import shortened
 from headrace.definition.networks import Modules
 from headrace.definition.trees import Tree, add, blend, choose, dot, scale, without, zeros
 
@@ -39,7 +39,6 @@ def merge_updates(merge: Any, td: Modules, aux: Modules, direction: Modules, sta
       td: the RL stream's update, by module.
       aux: the auxiliary stream's.
       direction: in which the RL update points, whatever the TD error.
-      state: what the merge remembers.
 
     Returns:
       The update of all modules, and what to remember.

@@ -8,26 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Curl, MeanOverHorizon, Spr, SumOverHorizon
+from headrace.agents import Curl, Spr
 from headrace.definition.augment import View, augment
 from headrace.definition.networks import Layout, Modules, dense, dense_in, encode, product, unroll
 from headrace.definition.windows import Window
-
-
-@singledispatch
-def reduced(reduce: Any, losses: jax.Array) -> jax.Array:
-    raise TypeError(f"no reduction {reduce!r}")
-
-
-@reduced.register
-def _(reduce: SumOverHorizon, losses: jax.Array) -> jax.Array:
-    return jnp.sum(losses)
-
-
-@reduced.register
-def _(reduce: MeanOverHorizon, losses: jax.Array) -> jax.Array:
-    return jnp.mean(losses)
-
 
 SHORTEST = 1e-3  # a vector shorter than this counts as this long, as in the original SPR: no gradient explodes near 0
 
@@ -65,7 +49,7 @@ def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, window:
     projected = dense_in(network, modules[name][0], rows_of(imagined))
     truth = dense_in(network, target[name][0], seen)
     guess = dense_in(network, modules["predictor"][0], projected)
-    return reduced(objective.reduce, -cosine_similarity(guess, jax.lax.stop_gradient(truth)))
+    return objective.reduce.of(-cosine_similarity(guess, jax.lax.stop_gradient(truth)))
 
 
 def rows_of(latents: jax.Array) -> jax.Array:

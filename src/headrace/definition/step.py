@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from headrace.agents import Agent, EpsilonGreedy, Exploration
-from headrace.definition import rules  # noqa: F401 - so that they are known
 from headrace.definition.auxiliary import aux_metrics, follow_aux, init_aux, update_aux
 from headrace.definition.evaluate import evaluate, value_modules
 from headrace.definition.filters import filter_gradient, init_filter
 from headrace.definition.merging import init_merge, merge_updates
 from headrace.definition.networks import ByAction, Layout, Modules, by_action, init_params, q_values
+from headrace.definition.rules import dqn, qrc, stream_q  # noqa: F401 - so that they are known
 from headrace.definition.td import follow_td, init_td, replay, update_td, without_traces
 from headrace.definition.transition import Draws, StepContext, Transition
 from headrace.definition.trees import Tree, add

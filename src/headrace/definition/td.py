@@ -50,7 +50,6 @@ def update_td(rule: Any, values: Values, params: Modules, state: Any, t: Transit
       values: Q and whatever else the rule learns from, with gradients, under `params`.
       params: the parameters of now.
       state: what the rule remembers: traces, its target network.
-      t: the transition learnt from.
       context: step, epsilon and random numbers.
 
     Returns:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Dqn, Latest, Replay
 from headrace.definition.evaluate import Values, value_modules
-from headrace.definition.guard import guarded
+from headrace.definition.filters import guarded
 from headrace.definition.networks import Modules
 from headrace.definition.targets import init_target
 from headrace.definition.td import TdStep, discount, init_td, overshoot, replay, td_error, td_metrics, update_td

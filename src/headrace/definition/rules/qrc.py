@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Qrc
 from headrace.definition.evaluate import Values, value_modules
-from headrace.definition.guard import guarded
+from headrace.definition.filters import guarded
 from headrace.definition.networks import Modules
 from headrace.definition.targets import init_target
 from headrace.definition.td import (
@@ -23,7 +23,7 @@ from headrace.definition.td import (
     td_error,
     td_metrics,
     update_td,
-)
+)  # fmt: skip
 from headrace.definition.transition import StepContext, Transition
 from headrace.definition.trees import Tree, choose, norm2, zeros
 

@@ -25,7 +25,7 @@ JOINS = {agents.Sum: 0, agents.Mix: 1, agents.SharedFlipped: 2}
 KNOWN = {
     *RULES, *TARGETS, *HEADS, *GATES, *HISTORIES, *JOINS,
     agents.Agent, agents.EpsilonGreedy, agents.BySuite, agents.Conv, agents.Mlp, agents.Latest, agents.Replay,
-    agents.NoAuxiliary, agents.Auxiliary, agents.Spr, agents.Episode, agents.ReleasedRing, agents.Shared,
+    agents.NoAuxiliary, agents.ObGd, agents.Auxiliary, agents.Spr, agents.Episode, agents.ReleasedRing, agents.Shared,
     agents.Separate, agents.SumOverHorizon, agents.MeanOverHorizon, agents.AsIs, agents.ShiftAndIntensity,
     agents.Clipped, agents.Unfiltered, agents.Orth, agents.AuxOrthogonalToTd, agents.Present, agents.Average,
     agents.PcGrad, agents.Clip, agents.Unguarded, agents.Bounded, agents.Apart, agents.Together, agents.Kept,
