@@ -54,9 +54,9 @@ def test_the_table_averages_seeds_and_names_what_went_wrong() -> None:
     found.append(Standing(make_run("qrc", "minatar/asterix", steps=5e6), Path("runs"), "done", 5_000_000))
     failed, diverged = (s.run.name for s in found[3:5])
     assert table(found).splitlines() == [
-        "agent    environment       steps  done          score",
-        "qrc+spr  minatar/breakout  5M     2 of 8 seeds  13.35 ± 1.41",
-        "qrc      minatar/asterix   5M     1 of 1 seed   -",
+        "agent    environment       steps  done                             score",
+        "qrc+spr  minatar/breakout  5M     2 of 8 seeds (28% of the steps)  13.35 ± 1.41",
+        "qrc      minatar/asterix   5M     1 of 1 seed                      -",
         f"failed: {failed}: OSError: gone",
         f"diverged: {diverged}: q was no longer finite at step 9",
         summary(found),

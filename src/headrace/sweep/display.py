@@ -137,4 +137,6 @@ def _row(agent: str, env: str, steps: int, seeds: Sequence[Standing]) -> tuple[s
     scores = [s.score.mean for s in done if s.score]
     spread = f" ± {stdev(scores):.3g}" if len(scores) > 1 else ""
     score = f"{fmean(scores):.4g}{spread}" if scores else "-"
-    return agent, env, short_steps(steps), f"{len(done)} of {counted(len(seeds), 'seed')}", score
+    share = sum(s.step for s in seeds) / (steps * len(seeds))
+    far = f" ({share:.0%} of the steps)" if len(done) < len(seeds) else ""
+    return agent, env, short_steps(steps), f"{len(done)} of {counted(len(seeds), 'seed')}{far}", score

@@ -170,12 +170,13 @@ def test_suites_budgets_and_agents_of_another_version_can_be_mixed(small, tmp_pa
     other = write_run(small, make_run("qrc", GAME, seed=5, steps=5e6), 2.0)
     facts = json.loads((other / "manifest.json").read_text())
     facts["identity"]["agent"] = {"part": "Martian"}
-    facts["identity"]["env"] = {"name": "mars/<b>rover</b>"}
+    facts["identity"]["env"] = {"name": "mars/<b>rover</b>", "rules": {"part": "Red"}, "form": "host"}
     facts["agent"] = "<i>martian</i>"
     (other / "manifest.json").write_text(json.dumps(facts))
     page = write_report(small, tmp_path / "report").page.read_text()
     for title in ("minatar, 1M steps", "minatar, 5M steps", "minatar sticky=0.0, 5M steps", "mars, 5M steps"):
-        assert f"Learning curves: {title}" in page
+        assert f">{title}</button>" in page
+        assert f"<h2>Learning curves <small>{title}</small></h2>" in page
     assert "&lt;i&gt;martian&lt;/i&gt;" in page
     assert "<i>martian" not in page
     assert "<b>rover" not in page
