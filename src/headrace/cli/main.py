@@ -207,6 +207,7 @@ def _train_words(parser: argparse.ArgumentParser) -> None:
         help=f"also send metrics to {', '.join(SINKS)}",
     )  # fmt: skip
     parser.add_argument("--checkpoint-every", type=_number, metavar="STEPS", help="instead of once a minute")
+    sweep_command.add_watch_words(parser, _number)
     parser.add_argument("--quiet", action="store_true", help="no progress line")
 
 
@@ -225,19 +226,23 @@ def _play_words(parser: argparse.ArgumentParser) -> None:
 
 
 def _policy_words(parser: argparse.ArgumentParser, limit: int) -> None:
+    parser.add_argument("--best", action="store_true", help="the checkpoint that --eval-every kept, not the newest")
     parser.add_argument("--epsilon", type=_number, default=0.01, help="share of random actions (0.01)")
     parser.add_argument("--seed", type=_number, default=1_000_000, help="of the episodes (1000000)")
     parser.add_argument("--max-steps", type=_number, default=limit, help=f"the most steps of one episode ({limit})")
 
 
 def _train(words: argparse.Namespace) -> int:
+    from headrace.training.callbacks import callbacks_of
     from headrace.training.progress import for_terminal
     from headrace.training.single import train
 
     reuse_compiled_programs()
+    called = callbacks_of(words.callbacks)._asdict() if words.callbacks else {}
     done = train(
         words.variant, words.env, seed=words.seed, steps=words.steps, settings=words.settings, out=words.out,
         engine=words.engine, form=words.form, sinks=words.sinks,
+        eval_every=words.eval_every, eval_episodes=words.eval_episodes, **called,
         checkpoint_every=words.checkpoint_every, progress=for_terminal(words.quiet),
     )  # fmt: skip
     result = {
@@ -270,7 +275,12 @@ def _evaluate(words: argparse.Namespace) -> int:
 
     reuse_compiled_programs()
     found = evaluate(
-        words.run, episodes=words.episodes, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps
+        words.run,
+        episodes=words.episodes,
+        epsilon=words.epsilon,
+        seed=words.seed,
+        max_steps=words.max_steps,
+        best=words.best,
     )
     notify(found.notices)
     returns = found.returns
@@ -298,7 +308,9 @@ def _play(words: argparse.Namespace) -> int:
     from headrace.training.evaluation import play
 
     reuse_compiled_programs()
-    found = play(words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps)
+    found = play(
+        words.run, words.out, epsilon=words.epsilon, seed=words.seed, max_steps=words.max_steps, best=words.best
+    )
     notify(found.notices)
     episode = found.episodes[0]
     result = {"out": str(found.out), "return": episode.episode_return, "length": episode.length, "step": found.step}

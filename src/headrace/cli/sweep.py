@@ -52,8 +52,17 @@ def add_place_words(parser: argparse.ArgumentParser, number: Callable[[str], flo
     add("--memory", type=number, metavar="GB", help="slurm: for each run (2)")
     add("--sbatch", action="append", metavar="NAME=VALUE", help="slurm: any other option of sbatch; many times")
     add("--checkpoint-every", type=number, metavar="STEPS", help="instead of by the clock")
+    add_watch_words(parser, number)
     add("--stop-after", type=number, metavar="SECONDS", help="save and stop then; the same command continues")
     add("--quiet", action="store_true", help="no live lines")
+
+
+def add_watch_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+    """What is done beside the training of a run."""
+    add = parser.add_argument
+    add("--eval-every", type=number, metavar="STEPS", help="let a frozen copy play, and keep the best checkpoint")
+    add("--eval-episodes", type=number, default=10, metavar="N", help="episodes that it plays each time (10)")
+    add("--callbacks", default="", metavar="MODULE", help="a module of yours with on_step, on_episode or on_log")
 
 
 def run(words: argparse.Namespace) -> int:
@@ -77,7 +86,8 @@ def sweep_as_told(words: argparse.Namespace, plan: list[Run]) -> Swept:
 
     return sweep(
         plan, words.out, on=words.on, jobs=words.jobs, checkpoint_every=words.checkpoint_every,
-        stop_after=words.stop_after, display=for_terminal(words.quiet), **place_of(words),
+        stop_after=words.stop_after, eval_every=words.eval_every, eval_episodes=words.eval_episodes,
+        callbacks=words.callbacks, display=for_terminal(words.quiet), **place_of(words),
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from headrace.sweep.executor import (
 )
 from headrace.sweep.resolve import resolved
 from headrace.sweep.status import Standing, saved_step, standing
+from headrace.training.callbacks import callbacks_of
 from headrace.training.engine_choice import require_engine
 from headrace.training.pace import stop_requests
 from headrace.training.run import Run, seconds, whole
@@ -59,11 +60,15 @@ def sweep(
     address: str = "",
     slurm: SlurmOptions | None = None,
     stop_after: float | None = None,
+    eval_every: float | None = None,
+    eval_episodes: float = 10,
+    callbacks: str = "",
     display: Display | None = None,
 ) -> Swept:
     """Trains those runs of the plan that are not finished. The same call continues after an interruption of any kind.
 
-    `stop_after` (seconds) ends the call early, with everything saved.
+    `stop_after` (seconds) ends the call early, with everything saved. `callbacks` is a module that has functions named
+    `on_step`, `on_episode` or `on_log`; a run that one of them stops is left so until the next call.
     """
     plan, folder, shown = resolved(runs, on, out), Path(out), display or Quiet()
     if not plan:
@@ -74,7 +79,14 @@ def sweep(
         _whole("checkpoint_every", checkpoint_every),
         address,
         slurm or SlurmOptions(),
+        _whole("eval_every", eval_every),
+        whole("eval_episodes", eval_episodes, 1),
+        callbacks,
     )
+    if callbacks:
+        if on == "fleet":
+            raise BadSetting("callbacks are called for runs that are trained one by one: leave out --on fleet")
+        callbacks_of(callbacks)
     limit = float("inf") if stop_after is None else seconds("stop_after", stop_after)
     with _left_as_found(folder), closing(executor(on, folder, options)) as place:
         _require_able(run for run in plan if standing(run, folder).state != "done")
@@ -126,6 +138,7 @@ class _Sweep:
         self.until = time.monotonic() + limit
         self.board: dict[str, Standing] = {run.name: standing(run, out) for run in plan}
         self.failures: Counter[str] = Counter()
+        self.stopped: set[str] = set()  # by a callback
         self.saved: dict[str, int] = {}  # the step from which each run was last given away
         self.held: list[Job] = []  # of which other processes train some runs
         self.looked_at = self.began_at = time.monotonic()
@@ -166,6 +179,8 @@ class _Sweep:
             state = self.board[run.name].state
             if state == "diverged":
                 wanted.append(run)
+            elif run.name in self.stopped:
+                continue
             elif state not in ("done", "running") and self.failures[run.name] < ATTEMPTS:
                 self.saved[run.name] = saved_step(self.out / run.name)
                 wanted.append(run)
@@ -216,7 +231,10 @@ class _Sweep:
     def _end(self, ended: Ended) -> None:
         for run in ended.job.runs:
             now = self.board[run.name] = standing(run, self.out)
-            if now.state in ("left", "failed") and not self.stopping:
+            if now.state == "left" and (why := _stopped_by_callback(now.path)):
+                self.stopped.add(run.name)
+                self.display.notice(f"{run.name} is saved and stands still: {why}")
+            elif now.state in ("left", "failed") and not self.stopping:
                 if ended.lost and saved_step(now.path) > self.saved[run.name]:
                     self.display.notice(
                         f"{run.name} goes on elsewhere from step {saved_step(now.path):,}: {ended.lost}"
@@ -240,3 +258,12 @@ class _Sweep:
             if (self.out / run.name).is_dir():
                 with RunFolder.open(self.out / run.name, run.identity(), {}) as folder:
                     folder.set_status(status, **details)
+
+
+def _stopped_by_callback(folder: Path) -> str:
+    """What a callback's stopping of the run is recorded as; empty where none stopped it."""
+    with suppress(HeadraceError):
+        found = RunFolder.read(folder)
+        if found.status == "interrupted":
+            return found.manifest.get("cause", "")
+    return ""

@@ -40,6 +40,9 @@ class Options(NamedTuple):
     checkpoint_every: int | None = None  # steps; by the clock where None
     address: str = ""  # of a Ray cluster; a new one on this machine where empty
     slurm: SlurmOptions = SlurmOptions()
+    eval_every: int | None = None  # steps; no evaluations where None
+    eval_episodes: int = 10
+    callbacks: str = ""  # a module with on_step, on_episode or on_log; none where empty
 
 
 class Job(NamedTuple):
@@ -112,6 +115,9 @@ def order(job: Job, out: Path, options: Options) -> dict[str, Any]:
         "runs": [run.identity() for run in job.runs],
         "out": str(out.absolute()),
         "checkpoint_every": options.checkpoint_every,
+        "eval_every": options.eval_every,
+        "eval_episodes": options.eval_episodes,
+        "callbacks": options.callbacks,
         "imports": os.environ.get(IMPORTS, ""),
     }
 

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from headrace.errors import Diverged, HeadraceError
+from headrace.training.callbacks import callbacks_of
 from headrace.training.pace import Pace, stop_requests
+from headrace.training.periodic import evaluations
 from headrace.training.progress import Progress
 from headrace.training.run import Run, run_of
 from headrace.training.single import train_run
@@ -87,7 +89,10 @@ def train_one(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]
 
     (run,) = runs
     try:
-        train_run(run, order["out"], (), Pace(order["checkpoint_every"], 60.0), teller, draw=False)
+        called = callbacks_of(order["callbacks"]) if order["callbacks"] else None
+        wanted = evaluations(order["eval_every"], order["eval_episodes"])
+        pace = Pace(order["checkpoint_every"], 60.0)
+        train_run(run, order["out"], (), pace, teller, callbacks=called, evaluated=wanted, draw=False)
     except Diverged:
         return {}  # its folder says so
     except Exception as error:
@@ -102,7 +107,8 @@ def train_together(runs: list[Run], order: Order, teller: Progress) -> dict[str,
     if said := handicap():
         teller.notice(said)
     try:
-        result = train_fleet(runs, order["out"], checkpoint_every=order["checkpoint_every"], progress=teller)
+        given = {name: order[name] for name in ("checkpoint_every", "eval_every", "eval_episodes")}
+        result = train_fleet(runs, order["out"], **given, progress=teller)
     except Exception as error:
         return {run.name: cause_of(error) for run in runs}
     return result.refused

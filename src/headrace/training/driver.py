@@ -15,8 +15,10 @@ import numpy as np
 from headrace.engines.base import Block, Saved, Streams
 from headrace.errors import CheckpointDamaged, EnvironmentFault, HeadraceError, TableChanged
 from headrace.runs import snapshots
+from headrace.training.callbacks import Callbacks, Called
 from headrace.training.member import Member
 from headrace.training.pace import LOG_EVERY, Pace, Speed, stop_requests
+from headrace.training.periodic import Evaluations, Evaluator
 from headrace.training.progress import Progress
 
 BLOCK_SECONDS = 0.5  # about how long a stream that can stop anywhere runs before the host looks up
@@ -33,11 +35,19 @@ class Driver:
         progress: Progress,
         *,
         sinks: Sequence[str] = (),
+        callbacks: Callbacks | None = None,  # of a run alone
+        evaluations: Evaluations | None = None,
         stop_after: float | None = None,  # seconds
         draw: bool = False,  # a learning curve of each run that is finished
     ) -> None:
         self.streams, self.members, self.pace, self.progress = streams, members, pace, progress
         self.sinks, self.stop_after, self.draw = sinks, stop_after, draw
+        self.evaluations = evaluations
+        self.evaluators = [Evaluator(m.run, m.folder, evaluations) for m in members] if evaluations else []
+        self.single_steps = callbacks is not None and callbacks.on_step is not None
+        if callbacks:
+            (member,) = members
+            member.called = Called(callbacks, member.run, member.folder.path, lambda: streams.save()[0][0])
         self.steps = members[0].run.steps
         self.speed = Speed()
         self._written: Future[None] = Future()  # of the last block
@@ -98,6 +108,8 @@ class Driver:
             self.progress.notice(f"continuing from step {step:,}")
         self.pace.saved(step)
         self.speed.start(step, sum(self.live[0].folder.speed()["seconds"][-1:]))
+        for evaluator in self.evaluators:
+            evaluator.resume(step)
         for member in self.live:
             member.open_sinks(self.sinks, step, self.progress.notice)
 
@@ -147,7 +159,9 @@ class Driver:
     def _learn(self, stopped: Callable[[], bool]) -> None:
         until = time.monotonic() + (float("inf") if self.stop_after is None else self.stop_after)
         with ThreadPoolExecutor(1) as beside:
-            while self.streams.step < self.steps and self.live and not stopped() and time.monotonic() < until:
+            while self.streams.step < self.steps and not stopped() and time.monotonic() < until:
+                if not self.live or self.members[0].stopped:
+                    break
                 self._block(beside)
             self._written.result()
 
@@ -155,18 +169,23 @@ class Driver:
         """One block of steps. A fleet's is written while the next one runs, unless the streams must stand still."""
         step = self.streams.step
         n = min(LOG_EVERY - step % LOG_EVERY, self.pace.limit(step), self.steps - step)
+        if self.evaluations:
+            n = min(n, self.evaluations.limit(step))
         if not self.streams.lockstep:
-            block = self.streams.run(min(n, self.speed.steps_in(BLOCK_SECONDS)))
+            block = self.streams.run(1 if self.single_steps else min(n, self.speed.steps_in(BLOCK_SECONDS)))
             self._write(block)
         else:
             block = self.streams.run(n)
             self._written.result()
             self._written = beside.submit(self._write, block)
         kept, saved = snapshots.due(block.end, self.steps), self.pace.due(block.end) or not self._intact
-        if kept or saved:
+        judged = self.evaluations is not None and self.evaluations.due(block.end, self.steps)
+        if kept or saved or judged:
             self._written.result()
         if kept:
             self._keep_snapshots()
+        if judged:  # before saving: a run that continues from here has the row
+            self._evaluate()
         if saved and self.live:
             self._save()
 
@@ -180,6 +199,8 @@ class Driver:
             if member.diverged:
                 continue
             member.ended(episodes[i])
+            if self.single_steps and member.called:
+                member.called.on_step(block.end)
             if means is not None:
                 for finding in member.log(block.end, means[i], self.speed):
                     self._notice(member, finding.sentence)
@@ -229,6 +250,11 @@ class Driver:
         except HeadraceError as error:  # on a full disk; the fault is what ended the run
             self.progress.notice(str(error))
 
+    def _evaluate(self) -> None:
+        for member, evaluator, (arrays, _) in zip(self.members, self.evaluators, self.streams.save(), strict=True):
+            if not member.diverged:
+                evaluator.at(self.streams.step, arrays)
+
     def _keep_snapshots(self) -> None:
         for member, (arrays, _) in zip(self.members, self.streams.save(), strict=True):
             if not member.diverged:
@@ -244,7 +270,7 @@ class Driver:
         if member.diverged:
             return "diverged"
         if self.streams.step < self.steps:
-            member.folder.set_status("interrupted")
+            member.interrupt()
             return "interrupted"
         if self.draw:
             member.draw()

@@ -21,6 +21,7 @@ from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
 from headrace.part import is_foreign
 from headrace.policy import PARAMS, Policy
+from headrace.runs import checkpoints
 from headrace.runs.checkpoints import Checkpoint
 from headrace.runs.files import storage_errors, write_atomically
 from headrace.runs.folder import RunFolder
@@ -30,6 +31,7 @@ from headrace.training.run import Run, run_of, whole
 PICTURES = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}  # as Pillow names them
 PICTURES_PER_SECOND = 15
 FFMPEG, SMALLEST_SIDE = "ffmpeg", 320  # a program that is asked to; pixels
+BEST = "best"  # where a run keeps the checkpoint at which it was evaluated best
 
 
 class Evaluation(NamedTuple):
@@ -55,6 +57,7 @@ def evaluate(
     seed: float = 1_000_000,
     max_steps: float = 27_000,
     env: EnvLike | None = None,
+    best: bool = False,
 ) -> Evaluation:
     """Plays whole episodes with a run's newest checkpoint. Nothing is learnt, nothing is written.
 
@@ -65,6 +68,7 @@ def evaluate(
         seed: Of the environment and of random actions.
         max_steps: Where an episode is stopped.
         env: Another environment than the run's, or the run's own where that has no name.
+        best: Play with the checkpoint at which evaluations during training were best, not the newest.
 
     Returns:
         The episodes, their `returns` as an array, and the step of the checkpoint.
@@ -76,10 +80,10 @@ def evaluate(
         ```
     """
     count, limit = whole("episodes", episodes, 1, 1_000_000), whole("max_steps", max_steps, 1)
-    place, policy, folder, step = _load(path, epsilon, seed, env)
-    played = list(_episodes(place, policy, int(seed), count, limit))
-    cut = sum(cut for _, cut in played)
-    return Evaluation(step, epsilon, [episode for episode, _ in played], cut, folder.notices)
+    place, policy, folder, step = _load(path, epsilon, seed, env, best)
+    found = list(played(place, policy, int(seed), count, limit))
+    cut = sum(cut for _, cut in found)
+    return Evaluation(step, epsilon, [episode for episode, _ in found], cut, folder.notices)
 
 
 def play(
@@ -90,6 +94,7 @@ def play(
     seed: float = 1_000_000,
     max_steps: float = 1_000,
     env: EnvLike | None = None,
+    best: bool = False,
 ) -> Evaluation:
     """Plays one episode and writes it as a video or an animated picture.
 
@@ -101,6 +106,7 @@ def play(
         seed: Of the environment and of random actions.
         max_steps: Where the episode is stopped.
         env: Another environment than the run's, or the run's own where that has no name.
+        best: Play with the checkpoint at which evaluations during training were best, not the newest.
 
     Returns:
         The episode that was played, and where the video is.
@@ -113,9 +119,9 @@ def play(
     if out is not None:
         _require_video(Path(out))
     limit = whole("max_steps", max_steps, 1)
-    place, policy, folder, step = _load(path, epsilon, seed, env)
+    place, policy, folder, step = _load(path, epsilon, seed, env, best)
     frames: list[np.ndarray] = []
-    episode, cut = next(_episodes(place, policy, int(seed), 1, limit, frames))
+    episode, cut = next(played(place, policy, int(seed), 1, limit, frames))
     video = Path(out) if out is not None else _beside(Path(path), step)
     _require_video(video)
     _write_video(frames, video)
@@ -138,11 +144,13 @@ def _require_video(out: Path) -> None:
         raise HeadraceError("a video needs the pillow package: pip install 'headrace[plots]'")
 
 
-def _load(path: str | Path, epsilon: float, seed: float, env: EnvLike | None) -> tuple[Any, Any, RunFolder, int]:
+def _load(
+    path: str | Path, epsilon: float, seed: float, env: EnvLike | None, best: bool
+) -> tuple[Any, Any, RunFolder, int]:
     if not 0 <= epsilon <= 1:
         raise BadSetting(f"epsilon must be between 0 and 1, got {epsilon}")
     seed = whole("seed", seed, 0, 2**31 - 1_000_001)  # an episode's seed is this one and its number
-    folder, checkpoint = newest_checkpoint(path)
+    folder, checkpoint = best_of(path) if best else newest_checkpoint(path)
     run = run_of(folder.identity)
     place = host_of(run) if env is None else whole_observations(environment_given(env).host())
     policy = policy_of(run.agent, place.spec, checkpoint.arrays, eps=epsilon, seed=seed)
@@ -157,6 +165,15 @@ def newest_checkpoint(path: str | Path) -> tuple[RunFolder, Checkpoint]:
         why = "; ".join(folder.notices) or _why_none(folder)
         raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
     return folder, checkpoint
+
+
+def best_of(path: str | Path) -> tuple[RunFolder, Checkpoint]:
+    """A run's folder and the checkpoint at which its evaluations during training were best."""
+    folder = RunFolder.read(path)
+    kept = checkpoints.newest_first(folder.path / BEST)
+    if not kept:
+        raise HeadraceError(f"{path} keeps no best checkpoint: train it with --eval-every, or leave out --best")
+    return folder, checkpoints.load(kept[0], folder.run_hash).checkpoint
 
 
 def _why_none(folder: RunFolder) -> str:
@@ -188,7 +205,7 @@ def host_of(run: Run) -> Any:
     return whole_observations(Hosted(run.env.compiled()) if run.form == "compiled" else run.env.host())
 
 
-def _episodes(
+def played(
     env: Any, policy: Any, seed: int, count: int, max_steps: int, frames: list[np.ndarray] | None = None
 ) -> Iterator[tuple[Episode, bool]]:
     """Each episode, and whether it was stopped at the limit of steps."""

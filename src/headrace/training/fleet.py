@@ -12,7 +12,8 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.training.driver import Driver
 from headrace.training.member import Member, details_of
-from headrace.training.pace import Pace
+from headrace.training.pace import LOG_EVERY, Pace
+from headrace.training.periodic import evaluations
 from headrace.training.progress import Progress, Silent
 from headrace.training.run import Run, seconds, whole
 
@@ -33,6 +34,8 @@ def train_fleet(
     checkpoint_every: float | None = None,
     checkpoint_seconds: float = 300.0,
     stop_after: float | None = None,
+    eval_every: float | None = None,
+    eval_episodes: float = 10,
     progress: Progress | None = None,
 ) -> FleetResult:
     """Trains the runs that are not finished yet, together; the same call continues where an earlier one stopped.
@@ -43,6 +46,9 @@ def train_fleet(
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
     if stop_after is not None:
         seconds("stop_after", stop_after)
+    wanted = evaluations(eval_every, eval_episodes)
+    if wanted and wanted.every % LOG_EVERY:
+        raise BadSetting(f"eval_every of a fleet must be a multiple of {LOG_EVERY:,}, got {wanted.every:,}")
     _require_alike(runs)
     ordered = sorted(runs, key=lambda run: (run.env.name, run.name))
     with ExitStack() as stack:
@@ -52,7 +58,8 @@ def train_fleet(
         if not all(member.diverged for member in rows):
             streams = _streams_of([member.run for member in rows])
             pace = Pace(every, checkpoint_seconds)
-            ended = Driver(streams, rows, pace, progress or Silent(), stop_after=stop_after).go()
+            driver = Driver(streams, rows, pace, progress or Silent(), evaluations=wanted, stop_after=stop_after)
+            ended = driver.go()
             stands.update(zip((member.run.name for member in rows), ended, strict=True))
         finished, interrupted, diverged = (
             [name for name, status in stands.items() if status == wanted]

@@ -17,9 +17,11 @@ from headrace.runs.checkpoints import Checkpoint, final_arrays
 from headrace.runs.folder import RunWriter
 from headrace.runs.footprint import footprint
 from headrace.runs.manifest import commit, machine_facts
-from headrace.training.curve import learning_curve
+from headrace.training.callbacks import Called
+from headrace.training.curve import Series, learning_curve
 from headrace.training.health import Finding, Watch
 from headrace.training.pace import Speed
+from headrace.training.periodic import evaluated
 from headrace.training.run import Run
 from headrace.training.sinks import Sink, open_sinks
 
@@ -36,6 +38,7 @@ class Member:
         self.run, self.folder = run, folder
         self.recent: deque[float] = deque(maxlen=RECENT)
         self.sinks: list[Sink] = []
+        self.called: Called | None = None
         found = folder.manifest["diverged"] if folder.status == "diverged" else None
         self.diverged: tuple[str, int] | None = (found["quantity"], found["step"]) if found else None
 
@@ -56,7 +59,10 @@ class Member:
 
     def ended(self, episodes: Sequence[Episode]) -> None:
         self.folder.append_episodes(episodes)
-        self.recent.extend(e.episode_return for e in episodes)
+        for episode in episodes:
+            self.recent.append(episode.episode_return)
+            if self.called:
+                self.called.on_episode(episode.step, episode)
 
     def log(self, step: int, means: dict[str, float], speed: Speed) -> list[Finding]:
         """Writes a row of metrics; returns what it shows for the first time."""
@@ -65,7 +71,18 @@ class Member:
         self.folder.append_speed(step, speed.rate, speed.seconds)
         for sink in self.sinks:
             sink.log(step, {**row, "steps_per_s": speed.rate})
+        if self.called:
+            self.called.on_log(step, row)
         return self.watch.see(row)
+
+    @property
+    def stopped(self) -> str:
+        """Why a callback has stopped the run; empty where none has."""
+        return self.called.stopped if self.called else ""
+
+    def interrupt(self) -> None:
+        """Records that the run is saved and can be continued."""
+        self.folder.set_status("interrupted", **({"cause": self.stopped} if self.stopped else {}))
 
     def diverge(self, quantity: str, step: int) -> None:
         """From here on nothing more is written of the run."""
@@ -87,7 +104,10 @@ class Member:
             return
         label = name_of(self.run.agent)
         title = f"{label} on {self.run.env.name}, seed {self.run.seed}"
-        learning_curve([(label, metrics["step"], metrics["return"])], self.folder.path / "curve.png", title)
+        series: list[Series] = [(label, metrics["step"], metrics["return"])]
+        if len((found := evaluated(self.folder.path))["step"]):
+            series.append(("evaluation of a frozen copy", found["step"], found["mean"]))
+        learning_curve(series, self.folder.path / "curve.png", title)
 
     def placeholder(self, step: int) -> Saved:
         """What fits this run's place in the program, for a run that is no longer written."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headrace.agents import Agent
-from headrace.engines.base import Alone
+from headrace.engines.base import Alone, Episode
 from headrace.envs.registry import EnvLike
 from headrace.errors import Diverged, HeadraceError, unknown
 from headrace.runs.files import require_folder
 from headrace.runs.folder import RunFolder, Score, score
 from headrace.runs.manifest import FILE
+from headrace.training.callbacks import Callbacks, Now
 from headrace.training.driver import Driver
 from headrace.training.member import Member, details_of
 from headrace.training.pace import Pace
+from headrace.training.periodic import Evaluations, evaluations, require_second
 from headrace.training.progress import Progress, Silent
 from headrace.training.run import Run, make_run, whole
 from headrace.training.sinks import SINKS
@@ -43,6 +45,11 @@ def train(
     engine: str = "auto",
     form: str = "auto",
     sinks: Sequence[str] = (),
+    on_step: Callable[[Now], Any] | None = None,
+    on_episode: Callable[[Now, Episode], Any] | None = None,
+    on_log: Callable[[Now, Mapping[str, float]], Any] | None = None,
+    eval_every: float | None = None,
+    eval_episodes: float = 10,
     checkpoint_every: float | None = None,
     checkpoint_seconds: float = 60.0,
     progress: Progress | None = None,
@@ -60,6 +67,11 @@ def train(
         engine: `learner` (C), `reference` (JAX), or `auto`: the learner where it can compute the agent.
         form: Of the environment: `compiled`, `host`, or `auto`: what the engine uses.
         sinks: Where metrics are sent too: `tensorboard`, `wandb`, `mlflow`, `trackio`.
+        on_step: Called after every step with a `Now` (run, path, step, arrays); returning True stops the run, saved.
+        on_episode: Called after every episode with a `Now` and the episode (step, return, length); likewise.
+        on_log: Called every 1,000 steps with a `Now` and the row of metrics; likewise.
+        eval_every: Steps between two evaluations of a frozen copy; none by default.
+        eval_episodes: Episodes that it plays each time.
         checkpoint_every: Steps between two checkpoints, instead of `checkpoint_seconds`.
         checkpoint_seconds: Seconds between two checkpoints.
         progress: What is told of the progress; nothing by default.
@@ -76,7 +88,11 @@ def train(
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
     _require(sinks)
-    return train_run(run, out, sinks, Pace(every, checkpoint_seconds), progress or Silent())
+    callbacks, wanted = Callbacks(on_step, on_episode, on_log), evaluations(eval_every, eval_episodes)
+    if wanted:
+        require_second(run)
+    pace, shown = Pace(every, checkpoint_seconds), progress or Silent()
+    return train_run(run, out, sinks, pace, shown, callbacks=callbacks if any(callbacks) else None, evaluated=wanted)
 
 
 def _require(sinks: Sequence[str]) -> None:
@@ -95,6 +111,8 @@ def train_run(
     pace: Pace,
     progress: Progress,
     *,
+    callbacks: Callbacks | None = None,
+    evaluated: Evaluations | None = None,
     draw: bool = True,
 ) -> Trained:
     """Trains the run, or does nothing if it is finished; Diverged if it diverges now or did before."""
@@ -112,7 +130,11 @@ def train_run(
             progress.notice("no learning curve will be drawn: pip install 'headrace[plots]'")
             draw = False
         member = Member(run, folder)
-        (status,) = Driver(Alone(stream), [member], pace, progress, sinks=sinks, draw=draw).go()
+        driver = Driver(
+            Alone(stream), [member], pace, progress,
+            sinks=sinks, callbacks=callbacks, evaluations=evaluated, draw=draw,
+        )  # fmt: skip
+        (status,) = driver.go()
         if member.diverged:
             raise _diverged(folder, *member.diverged)
         return Trained(path, status, stream.step, score(folder.metrics()), did_nothing=False)
