@@ -14,6 +14,7 @@ from headrace.agents import Agent, agent_named, tweak
 from headrace.definition.networks import layout_of, q_values
 from headrace.definition.step import AgentState, act, draw_step, init_agent, learn
 from headrace.definition.transition import Transition
+from headrace.engines.jax import parts  # noqa: F401 - agents are trees
 from headrace.envs.probe import CORRIDOR, ON, PUZZLES, TERMINATED, TRUNCATED, Probe, Puzzle
 
 GAMMA = 0.9
@@ -21,6 +22,8 @@ RULES = {
     "dqn": tweak(agent_named("dqn"), "td.lr=0.02", "td.target=Copy(every=20)"),
     "strq": agent_named("strq"),
     "qrc": tweak(agent_named("qrc"), "td.lr=0.02"),
+    "strq, intentional": tweak(agent_named("strq"), "td.step_size=Intentional", "td.lr=0.25"),
+    "strq, adaptive": tweak(agent_named("strq"), "td.step_size=Adaptive", "td.lr=3e-3"),
 }
 RULES = {name: tweak(agent, f"td.gamma={GAMMA}", "network=Mlp((32,), 32)") for name, agent in RULES.items()}
 
