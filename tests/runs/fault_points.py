@@ -31,7 +31,7 @@ from headrace.training.progress import Silent
 from headrace.training.single import train
 from tests.small_runs import assert_same_result, only_run
 
-STEPS, EVERY, STOPPED = 2000, 450, 1000
+STEPS, EVERY, STOPPED = 2000, 700, 1000
 CALLS = ("open", "write", "fsync", "ftruncate", "replace", "rename", "unlink", "mkdir", "rmdir")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 ENDED, SAID, DIED, BROKE = 0, 3, 9, 4  # what the process of an attempt exits with
@@ -155,8 +155,7 @@ class Quiet(Silent):
 
 
 def go(out: Path, stop: float) -> None:
-    settings = ["network=Mlp((8,), 8)", "aux.objective.horizon=2"]
-    train("qrc+spr+orth", "toy/noise", steps=STEPS, settings=settings, out=out, engine="learner", form="host",
+    train("strq", "toy/noise", steps=STEPS, settings=["network=Mlp((8,), 8)"], out=out, engine="learner", form="host",
           checkpoint_every=EVERY, progress=Quiet(stop))  # fmt: skip
 
 
