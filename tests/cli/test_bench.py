@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.bench import footprint
 from headrace.bench.contender import Block
 from headrace.bench.cost import Cost, Product
 from headrace.bench.peaks import Peaks
@@ -42,6 +43,25 @@ def test_the_learner_on_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert "strq on minatar/breakout, one core of" in printed
     assert "share of the roofline" in printed
+
+
+def test_what_agents_take_on_a_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(footprint, "COMPILERS", {"nowhere": ("size", "no-such-compiler")})
+    monkeypatch.delitem(footprint.NETWORKS, "Atari's")
+    assert main(["bench", "--footprint", "--json", str(tmp_path / "x.json")]) == 0
+    found = json.loads((tmp_path / "x.json").read_text())
+    rows = {(row["network"], row["variant"]): row for row in found["agents"]}
+    assert len(rows) == 18
+    small, large = rows["MLP of 64", "strq"], rows["MinAtar's", "qrc+spr+orth"]
+    assert small["parameters"] == (8 * 64 + 64) + (64 * 64 + 64) + 64 * 4
+    assert small["saved_bytes"] > 2 * 4 * small["parameters"], "weights, trace, and what else is kept"
+    assert (small["smallest_board"], large["smallest_board"]) == ("512 kB board", "Raspberry Pi")
+    assert all(row["memory_bytes"] > row["saved_bytes"] for row in rows.values())
+    printed = capsys.readouterr().out
+    assert "MLP of 64  strq" in printed
+    assert "code, nowhere: no compiler" in printed
 
 
 class Timed:

@@ -27,21 +27,35 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     add("--on", default="core", help="core: one stream on one core; fleet: many streams in one program (core)")
     add("--streams", type=number, help="fleet: how many it has (45)")
     add("--seconds", type=number, default=5, help="about how long each measurement takes (5)")
+    add(
+        "--footprint",
+        action="store_true",
+        help="bytes of memory and code that each variant takes on a device; no time",
+    )
     add("--json", metavar="FILE", help="also write the figures there; - prints them instead of the table")
 
 
 def run(words: argparse.Namespace) -> int:
-    from headrace.bench.text import fleet_text, stream_text
-
     if words.on not in PLACES:
         raise unknown("place to measure", words.on, PLACES)
     _settle(words)
     _require_file(words.json)
-    found, text = (_fleet(words), fleet_text) if words.on == "fleet" else (_one_stream(words), stream_text)
+    found, text = _measured(words)
     if words.json != "-":
         print(text(found))
     _write(words.json, found)
     return 0
+
+
+def _measured(words: argparse.Namespace) -> tuple[dict[str, Any], Callable[[dict[str, Any]], str]]:
+    """The figures, and what makes text of them."""
+    from headrace.bench.text import fleet_text, stream_text
+
+    if words.footprint:
+        from headrace.bench.footprint import footprint, footprint_text
+
+        return footprint(), footprint_text
+    return (_fleet(words), fleet_text) if words.on == "fleet" else (_one_stream(words), stream_text)
 
 
 def _settle(words: argparse.Namespace) -> None:
