@@ -111,6 +111,8 @@ def test_so_does_what_needs_no_picture(
         ("train qrc gym/CartPole-v1 --out {out}", "gym"),
         ("train qrc minatar/breakout --sink tensorboard --out {out}", "tensorboard"),
         ("sweep strq minatar/breakout --on fleet --out {out}", "jax"),
+        ("sweep qrc+curl minatar/breakout --out {out}", "jax"),
+        ("sweep strq gym/CartPole-v1 --out {out}", "gym"),
         ("sweep strq minatar/breakout --on ray --out {out}", "ray"),
         ("bench --engine reference --json -", "jax"),
     ],

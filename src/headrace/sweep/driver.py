@@ -126,10 +126,14 @@ def _whole(what: str, value: float | None) -> int | None:
 
 def _require_able(runs: Iterable[Run]) -> None:
     """An engine or environment that cannot be had, or a network too large, is said before anything is written."""
-    for engine, agent, env, form in dict.fromkeys((run.engine, run.agent, run.env, run.form) for run in runs):
-        require_engine(engine)
-        spec = (env.compiled() if form == "compiled" else env.host()).spec
-        module_shapes(agent, spec.observation_shape, spec.n_actions)
+    for run in {(run.engine, run.agent, run.env, run.form): run for run in runs}.values():
+        if run.form == "compiled":
+            require_engine(run.engine, run.notice)
+            spec = run.env.compiled().spec
+        else:
+            spec = run.env.host().spec
+            require_engine(run.engine, run.notice)
+        module_shapes(run.agent, spec.observation_shape, spec.n_actions)
 
 
 class _Sweep:

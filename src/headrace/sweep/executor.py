@@ -130,7 +130,7 @@ def program_of(run: Run) -> tuple[object, ...]:
     """Equal for two runs that one compiled program can train, its numbers and seed being arguments."""
     if run.engine != "reference":
         return (run.engine,)  # compiled for all agents
-    require_engine(run.engine)
+    require_engine(run.engine, run.notice)
     import jax
 
     from headrace.engines.jax.parts import register_parts

@@ -55,12 +55,13 @@ class Run:
 
     def stream(self) -> Stream:
         """A stream that has not begun yet."""
-        require_engine(self.engine, self.notice)
         if self.form == "compiled":
+            require_engine(self.engine, self.notice)
             from headrace.engines.jax.compiled import CompiledStream
 
             return CompiledStream(self.agent, self.env.compiled(), seed=self.seed, steps=self.steps)
         env = self.env.host()
+        require_engine(self.engine, self.notice)
         if self.engine == "learner":
             from headrace.engines.learner.stream import learner_stream
 
