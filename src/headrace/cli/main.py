@@ -21,6 +21,7 @@ from headrace.cli import report as report_command
 from headrace.cli import reproduce as reproduce_command
 from headrace.cli import show as show_command
 from headrace.cli import sweep as sweep_command
+from headrace.cli import tune as tune_command
 from headrace.cli.interrupts import INTERRUPTED, stopped
 from headrace.cli.output import notify, print_anything, put
 from headrace.engines.jax.programs import reuse_compiled_programs
@@ -143,6 +144,7 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _train_words(_command(commands, "train", _train, "train an agent, or continue where it stopped"))
     sweep_command.add_words(_command(commands, "sweep", sweep_command.run, sweep_command.ABOUT), _number)
+    tune_command.add_words(_command(commands, "tune", tune_command.run, tune_command.ABOUT), _number)
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
     export_command.add_words(_command(commands, "export", export_command.run, export_command.ABOUT))

@@ -63,6 +63,7 @@ def sweep(
     eval_every: float | None = None,
     eval_episodes: float = 10,
     callbacks: str = "",
+    stop_when: Callable[[], bool] | None = None,
     display: Display | None = None,
 ) -> Swept:
     """Trains those runs of the plan that are not finished. The same call continues after an interruption of any kind.
@@ -96,7 +97,7 @@ def sweep(
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with claim(folder, LOCK, "sweeping into"):
-            return _Sweep(plan, folder, place, shown, limit).go(divided)
+            return _Sweep(plan, folder, place, shown, limit, stop_when or (lambda: False)).go(divided)
 
 
 @contextmanager
@@ -137,7 +138,16 @@ def _require_able(runs: Iterable[Run]) -> None:
 
 
 class _Sweep:
-    def __init__(self, plan: Sequence[Run], out: Path, place: Executor, display: Display, limit: float) -> None:
+    def __init__(
+        self,
+        plan: Sequence[Run],
+        out: Path,
+        place: Executor,
+        display: Display,
+        limit: float,
+        stop_when: Callable[[], bool],
+    ) -> None:
+        self.stop_when = stop_when
         self.out, self.place, self.display = out, place, display
         self.until = time.monotonic() + limit
         self.board: dict[str, Standing] = {run.name: standing(run, out) for run in plan}
@@ -166,12 +176,14 @@ class _Sweep:
         if self.held and not self.stopping and time.monotonic() - self.looked_at >= HELD_SECONDS:
             self._look_again()
         if not self.stopping and (stopped() or time.monotonic() >= self.until):
+            self.display.notice("saving; the same command continues")
+            self._stop()
+        if not self.stopping and self.stop_when():
             self._stop()
         self.display.show(list(self.board.values()))
 
     def _stop(self) -> None:
         self.stopping = True
-        self.display.notice("saving; the same command continues")
         self.place.stop()
 
     def _offer(self, job: Job) -> None:
