@@ -80,7 +80,9 @@ def test_learning_curves_show_all_nine_variants_with_intervals(browser, report):
 
 def test_every_picture_is_there_and_every_file_that_is_linked(browser, report):
     with opened(browser, report) as found:
-        found.look_at_everything()
+        for tab in found.tabs():
+            found.open_tab(tab)
+            found.look_at_everything()
         found.wait_until("[...document.images].every((i) => i.complete && i.naturalWidth > 100)")
         assert found.count("#figures img") >= 8
         links = found.page.eval_on_selector_all("a[download]", "all => all.map((a) => a.getAttribute('href'))")

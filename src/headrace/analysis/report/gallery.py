@@ -33,7 +33,7 @@ class Gallery:
     """The figures as they were drawn last."""
 
     def __init__(self) -> None:
-        self.pictures: list[tuple[str, list[Picture]]] = []  # by group
+        self.pictures: list[tuple[Group, list[Picture]]] = []
         self.drawn = 0
 
     def draw(self, groups: Sequence[Group], say: Callable[[str], None] = lambda _: None) -> None:
@@ -42,7 +42,7 @@ class Gallery:
             say(f"figures of {group.title}")
             with literal_text():
                 drawn = drawings([group], np.random.default_rng(SEED), looks)
-                fresh.append((group.title, [_picture(d) for d in drawn]))
+                fresh.append((group, [_picture(d) for d in drawn]))
         self.pictures = fresh
         self.drawn += 1
 
@@ -54,11 +54,14 @@ class Gallery:
             button = tag("button", "Draw them as they are now", type="button", class_="small", data_draw=True)
             return Body(tag("p", "Every figure as PNG and PDF: ", button, " It takes some seconds.", class_="soft"))
         about = tag("p", "Every figure as PNG and PDF, with the colours of the charts above.", class_="soft")
-        shown = [
-            (tag("h3", title), tag("div", [_card(p) for p in found], class_="panels")) for title, found in self.pictures
-        ]
+        shown = [self._shown(group, found) for group, found in self.pictures]
         again = {address: make for _, found in self.pictures for p in found for address, make in p.makes().items()}
         return Body(join([about, *shown]), {}, again)
+
+    def _shown(self, group: Group, found: Sequence[Picture]) -> Html:
+        """A group's figures, behind its tab where there are several groups."""
+        cards = tag("div", [_card(picture) for picture in found], class_="panels")
+        return tag("div", tag("h3", group.title), cards, data_tab=group.slug if len(self.pictures) > 1 else None)
 
 
 def _picture(drawn: Drawn) -> Picture:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from headrace.analysis.ablations import ablation_table, present
@@ -14,6 +16,7 @@ from headrace.analysis.report.html import tag
 from headrace.analysis.report.parts import Body, Part, panel, panels, together
 from headrace.analysis.report.sections.results import standing
 from headrace.analysis.report.tables import table_body
+from headrace.analysis.scores import Group
 from headrace.analysis.table import Table
 
 SEED = 0  # of the bootstraps: the same runs give the same page
@@ -33,13 +36,18 @@ def ablations(context: Context) -> list[Part]:
 
 def _ablations(context: Context) -> Body:
     table = ablation_table(context.groups, np.random.default_rng(SEED))
-    charts_ = [body for group in context.groups for body in _panels(context, group.title, group.slug, table)]
-    return together(Body(tag("p", ABLATIONS_ABOUT, class_="soft")), panels(*charts_), table_body(context, table))
+    shown = [_of(context, group, table) for group in context.groups]
+    return together(Body(tag("p", ABLATIONS_ABOUT, class_="soft")), *shown, table_body(context, table))
 
 
-def _panels(context: Context, title: str, slug: str, table: Table) -> list[Body]:
+def _of(context: Context, group: Group, table: Table) -> Body:
+    """A group's charts, behind its tab where there are several groups."""
+    inner = panels(*_panels(context, group, table))
+    return replace(inner, html=tag("div", inner.html, data_tab=context.tab(group) or None))
+
+
+def _panels(context: Context, group: Group, table: Table) -> list[Body]:
     """One panel for each ablation of a group, read off the table so that both show the same numbers."""
-    group = next(group for group in context.groups if group.slug == slug)
     shown = []
     for ablation in present(group):
         rows = [
@@ -48,7 +56,9 @@ def _panels(context: Context, title: str, slug: str, table: Table) -> list[Body]
             if (d["suite"], d["steps"], d["ablation"], d["metric"]) == (group.suite, group.steps, ablation.name, "mean")
         ]
         unit = charts.axis("mean", even_unit(group.suite).label)
-        shown.append(panel(f"ablation-{slug}-{ablation.name}", dots(f"{ablation.title}, {title}", unit, rows)))
+        shown.append(
+            panel(f"ablation-{group.slug}-{ablation.name}", dots(f"{ablation.title}, {group.title}", unit, rows))
+        )
     return shown
 
 
