@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[1] / "examples/device"
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """For the instruction set that every processor of this kind has; -O1 compiles in a third of the time."""
     folder = tmp_path_factory.mktemp("device")
-    subprocess.run(["make", "-s", "-C", FOLDER, "breakout", f"OUT={folder}", "CFLAGS=-O1"], check=True)
+    subprocess.run(["make", "-s", "-C", FOLDER, f"{folder}/breakout", f"OUT={folder}", "CFLAGS=-O1"], check=True)
     return folder / "breakout"
 
 
