@@ -15,7 +15,7 @@ import pytest
 
 from headrace.engines.jax.compiled import CompiledStream
 from headrace.engines.jax.fleet import _CARD, Fleet
-from headrace.errors import BadSetting
+from headrace.errors import BadSetting, TableChanged
 from headrace.runs.folder import RunFolder
 from headrace.sweep.plan import grid
 from headrace.sweep.status import standing
@@ -96,6 +96,32 @@ def test_a_fleet_whose_worker_and_whose_parent_are_killed_continues(
 
 def fleet_of(out: Path, runs: list[Run] = RUNS, **more: Any) -> FleetResult:
     return train_fleet(runs, out, **{"checkpoint_every": 500, **more})
+
+
+class Removes(Silent):
+    """A table, once the fleet has reached a step."""
+
+    def __init__(self, table: Path, step: int) -> None:
+        self.table, self.step = table, step
+        self.rows: bytes | None = None
+
+    def show(self, run: Any, step: int, rate: float, mean_return: float) -> None:
+        if step >= self.step and self.rows is None:
+            self.rows = self.table.read_bytes()
+            self.table.unlink()
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_fleet_one_of_whose_tables_is_removed_saves_all_runs(undisturbed: Path, tmp_path: Path) -> None:
+    removes = Removes(tmp_path / RUNS[1].name / "episodes.csv", 1000)
+    with pytest.raises(TableChanged, match=rf"{RUNS[1].name}/episodes\.csv is gone\. The run stops, saved as of step"):
+        fleet_of(tmp_path, progress=removes, checkpoint_every=2500)
+    (step,) = {newest(tmp_path / run.name) for run in RUNS}
+    assert 1000 <= step < 2500
+    assert removes.rows is not None
+    removes.table.write_bytes(removes.rows)
+    fleet_of(tmp_path)
+    assert_undisturbed(tmp_path, undisturbed)
 
 
 @pytest.mark.usefixtures("programs")
