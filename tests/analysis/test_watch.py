@@ -236,11 +236,11 @@ def test_a_folder_without_runs_yet_is_served_and_filled(tmp_path):
 
 def test_a_part_is_kept_while_its_inputs_are_the_same():
     from headrace.analysis.report.html import Html
-    from headrace.analysis.report.parts import Body, Part
+    from headrace.analysis.report.parts import Body, Section
 
     memory, made = Memory(), []
     for inputs in (1, 1, 2, 2, 1):
-        memory.body(Part("a", "A", inputs, lambda: made.append(1) or Body(Html(""))))
+        memory.body(Section("a", "A", inputs, lambda: made.append(1) or Body(Html(""))))
     assert len(made) == memory.made == 3
 
 

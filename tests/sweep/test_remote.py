@@ -11,7 +11,7 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import LOCK, Began, Job, Moved, Options, order
-from headrace.sweep.remote import Beacon, Report, Watch, require_package, tidy, train_far
+from headrace.sweep.remote import Beacon, BeaconReader, Report, require_package, tidy, train_far
 from headrace.sweep.worker import train_one
 from headrace.training.pace import stop_requests
 from tests.sweep.support import tiny
@@ -27,16 +27,16 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def watch(out: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
+def watch(out: Path, monkeypatch: pytest.MonkeyPatch) -> BeaconReader:
     monkeypatch.setattr("headrace.sweep.remote.LOOK_SECONDS", 0.0)
-    return Watch(out)
+    return BeaconReader(out)
 
 
 def never() -> bool:
     return False
 
 
-def test_a_beacon_is_seen_to_begin_to_move_and_to_end(out: Path, watch: Watch) -> None:
+def test_a_beacon_is_seen_to_begin_to_move_and_to_end(out: Path, watch: BeaconReader) -> None:
     beacon = Beacon(never, out / ".sweep" / "running" / RUN.name)
     assert watch.news([JOB]) == []
     beacon.say("preparing")
@@ -55,7 +55,7 @@ def test_a_beacon_is_seen_to_begin_to_move_and_to_end(out: Path, watch: Watch) -
     assert [path.name for path in out.iterdir()] == [LOCK]
 
 
-def test_what_a_killed_process_left_is_not_taken_for_the_next_one(out: Path, watch: Watch) -> None:
+def test_what_a_killed_process_left_is_not_taken_for_the_next_one(out: Path, watch: BeaconReader) -> None:
     path = out / ".sweep" / "running" / RUN.name
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"step": 900, "rate": 1.0}))

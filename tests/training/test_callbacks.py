@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engines.base import Episode
+from headrace.engines.base import EpisodeResult
 from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.sweep.driver import sweep
@@ -21,7 +21,7 @@ HOW = {**WAYS["learner"], "steps": 2500, "checkpoint_every": None}
 
 def test_callbacks_hear_of_every_step_episode_and_log_point_and_change_nothing(tmp_path: Path) -> None:
     steps: list[int] = []
-    episodes: list[Episode] = []
+    episodes: list[EpisodeResult] = []
     rows: list[Mapping[str, float]] = []
 
     def on_step(now: Now) -> None:

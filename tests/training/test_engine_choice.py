@@ -12,7 +12,7 @@ from headrace.envs.registry import Environment, environment
 from headrace.errors import BadSetting, UnknownName
 from headrace.sweep.resolve import resolved
 from headrace.training import engine_choice as choice
-from headrace.training.engine_choice import Choice, choose
+from headrace.training.engine_choice import EngineChoice, choose
 from headrace.training.run import make_run
 
 GAME = environment("minatar/breakout")
@@ -34,14 +34,14 @@ def missing(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_left_open_it_is_the_fast_engine_and_the_original_game(variant: str) -> None:
-    assert choose(agent_named(variant), GAME) == Choice("learner", "host")
-    assert choose(agent_named(variant), GAME, form="host") == Choice("learner", "host")
+    assert choose(agent_named(variant), GAME) == EngineChoice("learner", "host")
+    assert choose(agent_named(variant), GAME, form="host") == EngineChoice("learner", "host")
 
 
 def test_the_reference_engine_has_the_compiled_game_and_the_original_one() -> None:
-    assert choose(QRC, GAME, "reference") == Choice("reference", "compiled")
-    assert choose(QRC, GAME, "reference", "compiled") == Choice("reference", "compiled")
-    assert choose(QRC, GAME, "reference", "host") == Choice("reference", "host")
+    assert choose(QRC, GAME, "reference") == EngineChoice("reference", "compiled")
+    assert choose(QRC, GAME, "reference", "compiled") == EngineChoice("reference", "compiled")
+    assert choose(QRC, GAME, "reference", "host") == EngineChoice("reference", "host")
 
 
 def test_what_is_missing_is_said_and_the_reference_engine_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_an_agent_that_the_fast_engine_does_not_know(monkeypatch: pytest.MonkeyP
     assert "the learner cannot compute this agent: it does not know Curl" in chosen.notice
     with pytest.raises(BadSetting, match="the learner cannot compute this agent: it does not know Curl"):
         choose(agent_named("qrc+curl"), GAME, "learner")
-    assert choose(agent_named("qrc+curl"), GAME, "reference", "host") == Choice("reference", "host")
+    assert choose(agent_named("qrc+curl"), GAME, "reference", "host") == EngineChoice("reference", "host")
 
 
 def test_the_compiled_form_is_the_reference_engines() -> None:
@@ -84,9 +84,9 @@ def test_an_accelerator_that_is_asked_for_is_used(monkeypatch: pytest.MonkeyPatc
     chosen = choose(QRC, GAME)
     assert chosen[:2] == ("reference", "compiled")
     assert "JAX_PLATFORMS asks for cuda" in chosen.notice
-    assert choose(QRC, GAME, "learner") == Choice("learner", "host")
+    assert choose(QRC, GAME, "learner") == EngineChoice("learner", "host")
     monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
-    assert choose(QRC, GAME) == Choice("learner", "host")
+    assert choose(QRC, GAME) == EngineChoice("learner", "host")
 
 
 @pytest.mark.parametrize(("engine", "form"), [("lerner", "auto"), ("auto", "hots"), ("reference", "compild")])

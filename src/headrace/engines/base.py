@@ -14,7 +14,7 @@ from headrace.envs.base import EnvSpec, HostEnv, TimeStep
 from headrace.errors import EnvironmentFault, HeadraceError, raised
 
 
-class Episode(NamedTuple):
+class EpisodeResult(NamedTuple):
     """A finished episode."""
 
     step: int  # steps of the run when it ended
@@ -31,7 +31,7 @@ class Backend(Protocol):
     def action(self) -> int: ...
     def begin(self, obs: np.ndarray) -> None: ...
     def restart(self, obs: np.ndarray) -> None: ...
-    def learn(self, timestep: TimeStep) -> Episode | None: ...
+    def learn(self, timestep: TimeStep) -> EpisodeResult | None: ...
     def report(self) -> dict[str, float]: ...
     def trouble(self) -> tuple[str, int] | None: ...
     def save(self) -> dict[str, np.ndarray]: ...
@@ -47,7 +47,7 @@ class Stream(Protocol):
     @property
     def step(self) -> int: ...
     def begin(self) -> None: ...
-    def run(self, n: int) -> list[Episode]:
+    def run(self, n: int) -> list[EpisodeResult]:
         """Takes n steps; fewer where the environment fails after some, and then the next call raises the fault."""
 
     def report(self) -> dict[str, float]: ...
@@ -65,7 +65,7 @@ class Block(Protocol):
 
     @property
     def end(self) -> int: ...
-    def episodes(self) -> list[list[Episode]]: ...
+    def episodes(self) -> list[list[EpisodeResult]]: ...
     def means(self) -> list[dict[str, float]]:
         """Means of what was measured since the last log point; asked for at log points only."""
 
@@ -119,10 +119,10 @@ class Alone:
 class AloneBlock:
     """What one stream left. It is read before the stream goes on."""
 
-    def __init__(self, stream: Stream, episodes: list[Episode]) -> None:
+    def __init__(self, stream: Stream, episodes: list[EpisodeResult]) -> None:
         self._stream, self._episodes, self.end = stream, episodes, stream.step
 
-    def episodes(self) -> list[list[Episode]]:
+    def episodes(self) -> list[list[EpisodeResult]]:
         return [self._episodes]
 
     def means(self) -> list[dict[str, float]]:
@@ -151,10 +151,10 @@ class HostStream:
     def begin(self) -> None:
         self.engine.begin(begun(self.env, self.seed))
 
-    def run(self, n: int) -> list[Episode]:
+    def run(self, n: int) -> list[EpisodeResult]:
         if self._fault is not None:
             raise self._fault
-        begun_at, ended = self.step, list[Episode]()
+        begun_at, ended = self.step, list[EpisodeResult]()
         try:
             for _ in range(n):
                 if (episode := self.engine.learn(stepped(self.env, self.engine.action, self.step + 1))) is not None:

@@ -14,7 +14,7 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.sweep.executor import Ended, Event, Job, Options, Said, one_by_one, order
 from headrace.sweep.local import available_cores
 from headrace.sweep.processes import Program
-from headrace.sweep.remote import Watch, require_package, tidy
+from headrace.sweep.remote import BeaconReader, require_package, tidy
 from headrace.training.run import Run
 
 CONNECT_SECONDS = 60.0  # in which a cluster must answer, or one on this machine be started
@@ -33,7 +33,7 @@ class Ray:
         require_package("ray", "ray")
         self.out, self.options = out, options
         self.address = _checked(options.address or os.environ.get("RAY_ADDRESS", ""))
-        self._watch = Watch(out)
+        self._watch = BeaconReader(out)
         self._waiting: list[Job] = []
         self._given: dict[int, Job] = {}  # by number
         self._numbered = self._losses = 0

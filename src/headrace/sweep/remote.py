@@ -78,7 +78,7 @@ def train_far(order: Order) -> Report:
     return Report(causes, [f"{name}: {notice}" for notice in beacon.notices])
 
 
-class Watch:
+class BeaconReader:
     """Tells from those files which jobs are being trained, and how far they are."""
 
     def __init__(self, out: Path) -> None:

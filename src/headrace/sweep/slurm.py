@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.errors import counted
 from headrace.runs.files import storage_errors
 from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, one_by_one, order
-from headrace.sweep.remote import Report, Watch, tidy
+from headrace.sweep.remote import BeaconReader, Report, tidy
 from headrace.sweep.slurm_job import SlurmRun
 from headrace.sweep.slurm_queue import ARRAY, SlurmQueue
 from headrace.training.run import Run
@@ -30,7 +30,7 @@ class Slurm:
         self.notes = self.out / NOTES / "slurm" / "runs"  # a file each for the runs that Slurm has: the job's number
         self.queue = self.queue_of(self.out / NOTES / "slurm" / "jobs", options)
         self.queue.require()
-        self._watch = Watch(self.out)
+        self._watch = BeaconReader(self.out)
         self._waiting: list[Job] = []
         self._submitted: dict[str, Job] = {}  # by the job's number
         self._missed: set[str] = set()  # jobs that were not in the queue when we last asked

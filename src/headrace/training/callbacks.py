@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.engines.base import Episode
+from headrace.engines.base import EpisodeResult
 from headrace.errors import BadSetting, HeadraceError, raised
 from headrace.part import imported
 from headrace.training.run import Run
@@ -27,7 +27,7 @@ class Callbacks(NamedTuple):
     """What is called after a step, an episode, and at a log point (every 1,000 steps, with the row of metrics)."""
 
     on_step: Callable[[Now], Any] | None = None
-    on_episode: Callable[[Now, Episode], Any] | None = None
+    on_episode: Callable[[Now, EpisodeResult], Any] | None = None
     on_log: Callable[[Now, Mapping[str, float]], Any] | None = None
 
 
@@ -50,7 +50,7 @@ class Called:
     def on_step(self, step: int) -> None:
         self._call("on_step", step)
 
-    def on_episode(self, step: int, episode: Episode) -> None:
+    def on_episode(self, step: int, episode: EpisodeResult) -> None:
         self._call("on_episode", step, episode)
 
     def on_log(self, step: int, row: Mapping[str, float]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from headrace.agents import Agent, agent_named
-from headrace.engines.base import Backend, Episode
+from headrace.engines.base import Backend, EpisodeResult
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.part import tweak
 from headrace.policy import Policy
@@ -79,7 +79,7 @@ class Engine:
         (self._backend.restart if self._begun else self._backend.begin)(obs)
         self._begun = True
 
-    def learn(self, timestep: TimeStep) -> Episode | None:
+    def learn(self, timestep: TimeStep) -> EpisodeResult | None:
         """Learns from what `action` led to, and chooses the next one; returns the episode if it ended there."""
         return self._backend.learn(timestep)
 

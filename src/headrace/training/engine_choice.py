@@ -21,18 +21,18 @@ from headrace.learner import NOT_COMPILED, library_path
 ENGINES = ("learner", "reference")
 
 
-class Choice(NamedTuple):
+class EngineChoice(NamedTuple):
     engine: str
     form: str
     notice: str = ""  # why it is not the learner, where that was left open
 
 
-def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "auto") -> Choice:
+def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "auto") -> EngineChoice:
     """The engine and the form that these words stand for; an error where they do not go together."""
     _known("engine", engine, ENGINES)
     _known("form", form, FORMS)
     chosen, notice = ("reference", "") if engine == "reference" else _chosen(engine, _hindrance(agent, env, form))
-    return Choice(chosen, "host" if chosen == "learner" else _form(env, form), notice)
+    return EngineChoice(chosen, "host" if chosen == "learner" else _form(env, form), notice)
 
 
 def engine_for(agent: Agent, spec: EnvSpec, engine: str = "auto") -> tuple[str, str]:

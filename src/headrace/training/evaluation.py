@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.agents import Agent, fit
-from headrace.engines.base import Episode, begun, stepped
+from headrace.engines.base import EpisodeResult, begun, stepped
 from headrace.envs.base import EnvSpec
 from headrace.envs.hosted import Hosted
 from headrace.envs.registry import EnvLike, environment_given
@@ -39,7 +39,7 @@ class Evaluation(NamedTuple):
 
     step: int  # of the checkpoint
     epsilon: float
-    episodes: list[Episode]
+    episodes: list[EpisodeResult]
     cut: int  # episodes stopped at the limit of steps
     notices: list[str]  # checkpoints that could not be used
     out: Path | None = None  # the video of the episode, where one was asked for
@@ -207,7 +207,7 @@ def host_of(run: Run) -> Any:
 
 def played(
     env: Any, policy: Any, seed: int, count: int, max_steps: int, frames: list[np.ndarray] | None = None
-) -> Iterator[tuple[Episode, bool]]:
+) -> Iterator[tuple[EpisodeResult, bool]]:
     """Each episode, and whether it was stopped at the limit of steps."""
     for number in range(count):
         obs, total, length, last = begun(env, seed + number), 0.0, 0, False
@@ -217,7 +217,7 @@ def played(
             timestep = stepped(env, policy(obs), length + 1)
             obs, last = timestep.obs, bool(timestep.last)
             total, length = total + float(timestep.reward), length + 1
-        yield Episode(length, total, length), not last
+        yield EpisodeResult(length, total, length), not last
 
 
 def _write_video(frames: list[np.ndarray], out: Path) -> None:

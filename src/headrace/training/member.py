@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import name_of
-from headrace.engines.base import Episode, Saved
+from headrace.engines.base import EpisodeResult, Saved
 from headrace.errors import HeadraceError
 from headrace.runs.checkpoints import Checkpoint, final_arrays
 from headrace.runs.folder import RunWriter
@@ -57,7 +57,7 @@ class Member:
     def mean_return(self) -> float:
         return float(np.mean(self.recent)) if self.recent else float("nan")
 
-    def ended(self, episodes: Sequence[Episode]) -> None:
+    def ended(self, episodes: Sequence[EpisodeResult]) -> None:
         self.folder.append_episodes(episodes)
         for episode in episodes:
             self.recent.append(episode.episode_return)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.agents import Agent
-from headrace.engines.base import Alone, Episode
+from headrace.engines.base import Alone, EpisodeResult
 from headrace.envs.registry import EnvLike
 from headrace.errors import Diverged, HeadraceError, unknown
 from headrace.runs.files import require_folder
@@ -46,7 +46,7 @@ def train(
     form: str = "auto",
     sinks: Sequence[str] = (),
     on_step: Callable[[Now], Any] | None = None,
-    on_episode: Callable[[Now, Episode], Any] | None = None,
+    on_episode: Callable[[Now, EpisodeResult], Any] | None = None,
     on_log: Callable[[Now, Mapping[str, float]], Any] | None = None,
     eval_every: float | None = None,
     eval_episodes: float = 10,

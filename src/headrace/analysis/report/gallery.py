@@ -13,7 +13,7 @@ import numpy as np
 from headrace.analysis import canvas
 from headrace.analysis.artefacts import Drawn, drawings, looks_in
 from headrace.analysis.report.html import Html, join, tag
-from headrace.analysis.report.parts import Body, Make, Part, links
+from headrace.analysis.report.parts import Body, Make, Section, links
 from headrace.analysis.scores import Group
 from headrace.training.curve import literal_text
 
@@ -46,8 +46,8 @@ class Gallery:
         self.pictures = fresh
         self.drawn += 1
 
-    def part(self) -> Part:
-        return Part("figures", "Figures", self.drawn, self._body)
+    def part(self) -> Section:
+        return Section("figures", "Figures", self.drawn, self._body)
 
     def _body(self) -> Body:
         if not self.drawn:

@@ -14,7 +14,7 @@ from headrace.agents import VARIANTS
 from headrace.analysis.records import REPORT_MARK
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, tag
-from headrace.analysis.report.parts import Body, Part
+from headrace.analysis.report.parts import Body, Section
 from headrace.analysis.report.shades import agent_styles, dash_of
 
 
@@ -45,7 +45,9 @@ def style(context: Context) -> str:
     return f"{asset('style.css')}\n{agent_styles(context.looks[agent] for agent in context.agents)}"
 
 
-def page(context: Context, parts: Sequence[tuple[Part, Body]], data: Mapping[str, Any], title: str, about: str) -> str:
+def page(
+    context: Context, parts: Sequence[tuple[Section, Body]], data: Mapping[str, Any], title: str, about: str
+) -> str:
     """The whole file. `data` is what the script reads beside the parts' charts."""
     look = style(context)
     head = [
@@ -85,7 +87,7 @@ def _tabs(context: Context) -> Html:
     return tag("div", made, class_="tabs", role="tablist", aria_label="suites and lengths") if made else Html("")
 
 
-def _contents(parts: Sequence[tuple[Part, Body]]) -> Html:
+def _contents(parts: Sequence[tuple[Section, Body]]) -> Html:
     return tag(
         "nav",
         [tag("a", part.title, href=f"#{part.id}", data_tab=part.tab or None) for part, _ in parts],
@@ -94,11 +96,11 @@ def _contents(parts: Sequence[tuple[Part, Body]]) -> Html:
     )
 
 
-def _report(context: Context, parts: Sequence[tuple[Part, Body]]) -> Html:
+def _report(context: Context, parts: Sequence[tuple[Section, Body]]) -> Html:
     return tag("div", [_section(context, part, body) for part, body in parts], id="report")
 
 
-def _section(context: Context, part: Part, body: Body) -> Html:
+def _section(context: Context, part: Section, body: Body) -> Html:
     of = [" ", tag("small", context.tabs[part.tab])] if part.tab else []
     return tag("section", tag("h2", part.title, of), tag("div", body.html, id=part.id), data_tab=part.tab or None)
 
@@ -140,7 +142,7 @@ def _chip(context: Context, number: int) -> Html:
     )
 
 
-def frame_version(context: Context, parts: Sequence[Part]) -> str:
+def frame_version(context: Context, parts: Sequence[Section]) -> str:
     """Differs where more than the inside of parts differs: the page has to be loaded anew."""
     known = [context.agents, context.switched_off, [(part.id, part.title, part.tab) for part in parts]]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]

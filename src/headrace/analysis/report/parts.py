@@ -34,7 +34,7 @@ class Body:
         return {"charts": self.charts, "grids": self.grids}
 
 
-class Part(NamedTuple):
+class Section(NamedTuple):
     id: str  # also the anchor of its section
     title: str
     inputs: Hashable
@@ -49,7 +49,7 @@ class Memory:
         self._kept: dict[str, tuple[Hashable, Body]] = {}
         self.made = 0
 
-    def body(self, part: Part) -> Body:
+    def body(self, part: Section) -> Body:
         if part.id not in self._kept or self._kept[part.id][0] != part.inputs:
             self._kept[part.id] = (part.inputs, part.make())
             self.made += 1

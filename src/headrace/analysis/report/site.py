@@ -15,7 +15,7 @@ from headrace.analysis.report import page
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
 from headrace.analysis.report.html import Html
-from headrace.analysis.report.parts import Body, Make, Memory, Part
+from headrace.analysis.report.parts import Body, Make, Memory, Section
 from headrace.analysis.report.sections import all_parts
 from headrace.analysis.report.sections.runs import run_page, run_rows
 from headrace.analysis.report.shades import dash_of
@@ -34,7 +34,7 @@ class Site:
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @cached_property
-    def parts(self) -> list[tuple[Part, Body]]:
+    def parts(self) -> list[tuple[Section, Body]]:
         return [(part, self.memory.body(part)) for part in all_parts(self.context, self.gallery)]
 
     @cached_property

@@ -12,7 +12,7 @@ import numpy as np
 from headrace.agents import Agent
 from headrace.definition.networks import Layout, layout_of
 from headrace.definition.trees import Tree
-from headrace.engines.base import Episode
+from headrace.engines.base import EpisodeResult
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.stream import (
     Setting,
@@ -46,7 +46,7 @@ class CompiledStream:
     def begin(self) -> None:
         self._states = _start(self.layout, self.env, self.setting)
 
-    def run(self, n: int) -> list[Episode]:
+    def run(self, n: int) -> list[EpisodeResult]:
         """Takes n <= 1,000 steps; returns the episodes that ended."""
         if not 0 <= n <= BUFFER:
             raise ValueError(f"one call takes 0 to {BUFFER:,} steps, got {n}")
@@ -55,7 +55,7 @@ class CompiledStream:
         self._states = env_state, state
         ended, returns, lengths = (np.asarray(x) for x in log)
         at = np.flatnonzero(ended[:n])
-        return [Episode(before + int(i) + 1, float(returns[i]), int(lengths[i])) for i in at]
+        return [EpisodeResult(before + int(i) + 1, float(returns[i]), int(lengths[i])) for i in at]
 
     def report(self) -> dict[str, float]:
         env_state, state = self._begun()

@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.agents import Agent
 from headrace.definition.networks import layout_of
-from headrace.engines.base import Episode
+from headrace.engines.base import EpisodeResult
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.stream import (
     StreamState,
@@ -60,7 +60,7 @@ class ReferenceEngine:
         first = self._image(obs, "first observation")
         self.state = _restarted(self.setting, self.layout, self._begun(), first)
 
-    def learn(self, timestep: TimeStep) -> Episode | None:
+    def learn(self, timestep: TimeStep) -> EpisodeResult | None:
         """Learns from what `action` led to; returns the episode if it ended there."""
         seen = TimeStep(
             obs=self._image(timestep.obs, "observation"),
@@ -73,7 +73,7 @@ class ReferenceEngine:
         self.state, finished = _advance(self.setting, self.layout, self._begun(), seen)
         if not timestep.last:
             return None
-        return Episode(self.step, float(finished.episode_return), int(finished.episode_length))
+        return EpisodeResult(self.step, float(finished.episode_return), int(finished.episode_length))
 
     def report(self) -> dict[str, float]:
         """Means over the steps since the last report, those of the auxiliary over the steps on which it learnt; and how

@@ -20,7 +20,7 @@ import numpy as np
 from headrace.agents import Agent, module_shapes
 from headrace.definition.networks import Layout, layout_of
 from headrace.definition.trees import Tree
-from headrace.engines.base import Episode, Saved
+from headrace.engines.base import EpisodeResult, Saved
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.compiled import BUFFER, Log, start_stream
 from headrace.engines.jax.stream import (
@@ -79,12 +79,14 @@ class Block:
     def tally(self) -> Tally:
         return jax.device_get(self._on_device)
 
-    def episodes(self) -> list[list[Episode]]:
+    def episodes(self) -> list[list[EpisodeResult]]:
         """The episodes that ended, stream by stream."""
         ended, returns, lengths = (np.asarray(x)[: self.steps] for x in self._log)
-        found: list[list[Episode]] = [[] for _ in range(ended.shape[1])]
+        found: list[list[EpisodeResult]] = [[] for _ in range(ended.shape[1])]
         for i, stream in zip(*np.nonzero(ended), strict=True):
-            found[stream].append(Episode(self.start + int(i) + 1, float(returns[i, stream]), int(lengths[i, stream])))
+            found[stream].append(
+                EpisodeResult(self.start + int(i) + 1, float(returns[i, stream]), int(lengths[i, stream]))
+            )
         return found
 
     def means(self) -> list[dict[str, float]]:

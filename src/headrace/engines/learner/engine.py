@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import Agent, fit
-from headrace.engines.base import Episode
+from headrace.engines.base import EpisodeResult
 from headrace.engines.learner.block import Block
 from headrace.engines.learner.description import strange_parts
 from headrace.engines.learner.sight import sight
@@ -66,7 +66,7 @@ class LearnerEngine:
         self._take(obs, self._frame, "first observation")
         self._c.hr_restart(self._pointer, self._places[1])
 
-    def learn(self, timestep: TimeStep) -> Episode | None:
+    def learn(self, timestep: TimeStep) -> EpisodeResult | None:
         """Learns from what `action` led to; returns the episode if it ended there."""
         self._check_begun()
         self._take(timestep.successor, self._successor, "successor")
@@ -82,7 +82,7 @@ class LearnerEngine:
         if not timestep.last:
             return None
         ended = self._c.hr_finished(self._pointer)
-        return Episode(ended.step, ended.episode_return, ended.length)
+        return EpisodeResult(ended.step, ended.episode_return, ended.length)
 
     def report(self) -> dict[str, float]:
         """Means over the steps since the last report, those of the auxiliary over the steps on which it learnt; and how

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from headrace.agents import Agent
-from headrace.engines.base import Episode, HostStream
+from headrace.engines.base import EpisodeResult, HostStream
 from headrace.engines.learner.description import Finished
 from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import HostEnv
@@ -29,7 +29,7 @@ class GameStream(HostStream):
             raise ValueError(f"the learner is made for {engine.spec.name}, the game is {env.spec.name}")
         super().__init__(engine, env, seed)
 
-    def run(self, n: int) -> list[Episode]:
+    def run(self, n: int) -> list[EpisodeResult]:
         ended = (Finished * n)()
         count = library().hr_run(*self.engine.together(), ctypes.c_void_p(self.env.pointer), n, ended)
-        return [Episode(episode.step, episode.episode_return, episode.length) for episode in ended[:count]]
+        return [EpisodeResult(episode.step, episode.episode_return, episode.length) for episode in ended[:count]]

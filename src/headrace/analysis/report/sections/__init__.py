@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
-from headrace.analysis.report.parts import Part
+from headrace.analysis.report.parts import Section
 from headrace.analysis.report.sections.aggregates import aggregates
 from headrace.analysis.report.sections.claims import claims
 from headrace.analysis.report.sections.costs import ablations, costs
@@ -15,7 +15,7 @@ from headrace.analysis.report.sections.results import results
 from headrace.analysis.report.sections.runs import runs
 
 
-def all_parts(context: Context, gallery: Gallery) -> list[Part]:
+def all_parts(context: Context, gallery: Gallery) -> list[Section]:
     """In the order of the page."""
     return [
         overview(context),

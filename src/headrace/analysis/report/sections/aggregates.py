@@ -14,7 +14,7 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import Chart, dots, lines, row, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
-from headrace.analysis.report.parts import Body, Part, panel, panels, together
+from headrace.analysis.report.parts import Body, Section, panel, panels, together
 from headrace.analysis.report.sections.results import standing
 from headrace.analysis.report.tables import own, table_body
 from headrace.analysis.score_tables import METRIC_TITLES, comparison_table, formula_table, interval_table, metrics_in
@@ -30,9 +30,9 @@ ABOUT = (
 )
 
 
-def aggregates(context: Context) -> list[Part]:
+def aggregates(context: Context) -> list[Section]:
     return [
-        Part(
+        Section(
             f"aggregates-{group.slug}",
             "Aggregates",
             standing(group),

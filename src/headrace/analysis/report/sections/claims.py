@@ -10,7 +10,7 @@ import numpy as np
 from headrace.analysis.claims import FAILS, HOLDS, UNKNOWN, Judgement, claims_table, judge, spoken_of
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
-from headrace.analysis.report.parts import Body, Part, links, together
+from headrace.analysis.report.parts import Body, Section, links, together
 from headrace.analysis.report.sections.representation import latents_stamp
 from headrace.analysis.report.sections.results import standing
 from headrace.analysis.report.tables import own, table_files
@@ -21,9 +21,9 @@ KINDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "open"}
 SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?"}
 
 
-def claims(context: Context) -> list[Part]:
+def claims(context: Context) -> list[Section]:
     return [
-        Part(
+        Section(
             f"claims-{group.slug}",
             "Claims",
             (standing(group), latents_stamp(group)),

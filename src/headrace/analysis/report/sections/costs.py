@@ -13,7 +13,7 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import dots, row
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
-from headrace.analysis.report.parts import Body, Part, panel, panels, together
+from headrace.analysis.report.parts import Body, Section, panel, panels, together
 from headrace.analysis.report.sections.results import standing
 from headrace.analysis.report.tables import table_body
 from headrace.analysis.scores import Group
@@ -26,12 +26,12 @@ ABLATIONS_ABOUT = (
 )
 
 
-def ablations(context: Context) -> list[Part]:
+def ablations(context: Context) -> list[Section]:
     """Nothing where no setting was varied."""
     if not any(present(group) for group in context.groups):
         return []
     inputs = tuple(standing(group) for group in context.groups)
-    return [Part("ablations", "Ablations", inputs, lambda: _ablations(context))]
+    return [Section("ablations", "Ablations", inputs, lambda: _ablations(context))]
 
 
 def _ablations(context: Context) -> Body:
@@ -62,6 +62,6 @@ def _panels(context: Context, group: Group, table: Table) -> list[Body]:
     return shown
 
 
-def costs(context: Context) -> Part:
+def costs(context: Context) -> Section:
     inputs = tuple(standing(group) for group in context.groups)
-    return Part("cost", "Cost", inputs, lambda: table_body(context, cost_table(context.groups)))
+    return Section("cost", "Cost", inputs, lambda: table_body(context, cost_table(context.groups)))

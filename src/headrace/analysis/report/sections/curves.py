@@ -13,7 +13,7 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import Chart, lines, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
-from headrace.analysis.report.parts import Body, Part, panel, panels, together
+from headrace.analysis.report.parts import Body, Section, panel, panels, together
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import FEWEST
 from headrace.errors import counted
@@ -22,9 +22,9 @@ SEED = 0  # of the bootstraps: the same runs give the same page
 RETURN = charts.axis("return of 100 episodes", "raw reward")
 
 
-def learning_curves(context: Context) -> list[Part]:
+def learning_curves(context: Context) -> list[Section]:
     return [
-        Part(
+        Section(
             f"curves-{group.slug}",
             "Learning curves",
             group.records,

@@ -13,7 +13,7 @@ import numpy as np
 from headrace.analysis.records import STATES, Record, finite_or_nan
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
-from headrace.analysis.report.parts import Body, Part, together
+from headrace.analysis.report.parts import Body, Section, together
 from headrace.analysis.report.tables import framed, table_files
 from headrace.analysis.score_tables import coverage_table
 from headrace.analysis.scores import Group
@@ -26,10 +26,10 @@ from headrace.training.curve import step_label
 LISTED = 50  # rows of a table of troubles
 
 
-def overview(context: Context) -> Part:
+def overview(context: Context) -> Section:
     found = context.found
     inputs = (tuple(found.records), tuple(found.problems), found.foreign)
-    return Part("overview", "Overview", inputs, partial(_body, context))
+    return Section("overview", "Overview", inputs, partial(_body, context))
 
 
 def _body(context: Context) -> Body:

@@ -16,7 +16,7 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import lines, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, tag
-from headrace.analysis.report.parts import Body, Part, heading, panel, panels, together
+from headrace.analysis.report.parts import Body, Section, heading, panel, panels, together
 from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.tables import own, table_body
 from headrace.analysis.scores import Group
@@ -30,9 +30,9 @@ COSINE_ABOUT = (
 )
 
 
-def representation(context: Context) -> list[Part]:
+def representation(context: Context) -> list[Section]:
     return [
-        Part(
+        Section(
             f"representation-{group.slug}",
             "Representation",
             (group.records, latents_stamp(group)),

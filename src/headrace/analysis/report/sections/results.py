@@ -8,7 +8,7 @@ from headrace.analysis.paper import UNITS, paper_unit
 from headrace.analysis.records import Record
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
-from headrace.analysis.report.parts import Body, Part, together
+from headrace.analysis.report.parts import Body, Section, together
 from headrace.analysis.report.tables import matrix_body
 from headrace.analysis.score_tables import scores_table
 from headrace.analysis.scores import Group
@@ -24,9 +24,9 @@ def finished(group: Group) -> tuple[Record, ...]:
     return tuple(record for record in group.records if record.state == "finished")
 
 
-def results(context: Context) -> list[Part]:
+def results(context: Context) -> list[Section]:
     return [
-        Part(f"scores-{group.slug}", "Scores", standing(group), partial(_body, context, group), context.tab(group))
+        Section(f"scores-{group.slug}", "Scores", standing(group), partial(_body, context, group), context.tab(group))
         for group in context.groups
     ]
 

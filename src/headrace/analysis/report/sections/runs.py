@@ -17,7 +17,7 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import lines, number, numbers, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
-from headrace.analysis.report.parts import Body, Part, panel, panels, together
+from headrace.analysis.report.parts import Body, Section, panel, panels, together
 from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.sections.latents import latents_body
 from headrace.analysis.report.sections.overview import hours_of, rate_of
@@ -31,11 +31,11 @@ POINTS = 250  # of a chart on a run's page
 COLUMNS = ("key", "name", "agent", "env", "seed", "steps", "step", "state", "score", "points", "rate", "hours")
 
 
-def runs(context: Context) -> Part:
+def runs(context: Context) -> Section:
     """The frame of the list; its rows are `run_rows`."""
     counts = Counter(record.state for record in context.found.records)
     present = tuple((state, counts[state]) for state in STATES if counts[state])
-    return Part("runs", "Runs", present, lambda: Body(_frame(present)))
+    return Section("runs", "Runs", present, lambda: Body(_frame(present)))
 
 
 def _frame(present: tuple[tuple[str, int], ...]) -> Html:
