@@ -94,3 +94,7 @@ def test_the_reference_has_every_public_name() -> None:
 def test_every_agent_with_a_name_is_told_of() -> None:
     page = (ROOT / "docs/algorithms/index.md").read_text("utf-8")
     assert [name for name in KNOWN if f"`{name}`" not in page] == []
+
+
+def test_the_version_to_cite_is_this_one() -> None:
+    assert f"\nversion: {headrace.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")

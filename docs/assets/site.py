@@ -32,7 +32,7 @@ OUTSIDE = {
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
-SIZE = 17  # of a formula, in the units of its picture
+SIZE = 16  # of a letter, in the units of its picture, which is as large as the text around it
 ziamath.config.svg2 = False  # every picture holds its own letters
 ziamath.config.precision = 1
 INLINE = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.S)
@@ -54,7 +54,8 @@ def _formula(source: str, *_: Any, **__: Any) -> str:
 
 def _drawn(source: str, inline: bool) -> str:
     """The formula in the colour and the size of the text around it, and as LaTeX for who cannot see it."""
-    drawn = ziamath.Latex(source, size=SIZE, color="currentColor", inline=inline)
+    near = re.sub(r"\\nabla_(\\?\w+)", r"\\nabla_{\\!\\! \1}", source)  # this font sets the index of a nabla far away
+    drawn = ziamath.Latex(near, size=1.1 * SIZE, color="currentColor", inline=inline)
     picture = drawn.svgxml()
     for side in ("width", "height"):
         picture.set(side, f"{float(picture.get(side)) / SIZE:.3f}em")
