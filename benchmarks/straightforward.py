@@ -1,4 +1,4 @@
-"""The fast engine against the same agents as one writes them first: the ratio, both taking turns on one core.
+"""The learner against the same agents as one writes them first: the ratio, both taking turns on one core.
 
 python benchmarks/straightforward.py [--suites minatar,atari] [--variants strq,qrc,qrc+spr+orth] [--seconds 5]
 

@@ -4,7 +4,7 @@ headrace sweep experiments/engines.py                        all of it: 30 runs
 headrace sweep experiments/engines.py::qrc                   one variant
 
 Their records are in results/engines, and `results.py` makes a table of them in docs/parity.md.
-The fast engine plays the original game, the reference engine the one written in JAX, as `--engine` has them.
+The learner plays the original game, the reference engine the one written in JAX, as `--engine` has them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fast engine as an object, without a second engine beside it."""
+"""The learner as an object, without a second engine beside it."""
 
 from __future__ import annotations
 
