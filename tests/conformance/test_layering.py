@@ -30,8 +30,14 @@ MAY_IMPORT = {
     "learner": ("errors",),
     "definition": ("definition", "agents", "part", "envs.base", "errors"),
     "engines.base": ("envs.base", "errors"),
-    "engines.jax": ("engines.jax", "engines.base", "definition", "agents", "part", "normalize", "envs", "errors"),
-    "engines.learner": ("engines.learner", "engines.base", "learner", "agents", "part", "normalize", "envs", "errors"),
+    "engines.metrics": (),
+    "engines.jax": (
+        "engines.jax", "engines.base", "engines.metrics", "definition", "agents", "part", "normalize", "envs", "errors",
+    ),
+    "engines.learner": (
+        "engines.learner", "engines.base", "engines.metrics", "learner", "agents", "part", "normalize", "envs",
+        "errors",
+    ),
     "runs": ("runs", "errors"),
     "training.health": ("agents",),
     "export": (

@@ -11,7 +11,8 @@ from headrace.definition.networks import init_params, layout_of
 from headrace.engines.jax.arrays import from_named_arrays
 from headrace.engines.jax.sight import sight
 from headrace.engines.learner.engine import LearnerEngine
-from headrace.engines.learner.sight import EVERY, NAMES, measures
+from headrace.engines.learner.sight import EVERY, measures
+from headrace.engines.metrics import SIGHT
 from headrace.errors import CheckpointDamaged
 from tests.engines.learner.support import IMAGE, SMALL, STEPS, VECTOR, experience, on, spec_of
 
@@ -35,7 +36,7 @@ def learnt(agent, shape, steps):
 
 
 def sight_of(engine):
-    return {name: value for name, value in engine.report().items() if name in NAMES}
+    return {name: value for name, value in engine.report().items() if name in SIGHT}
 
 
 @pytest.mark.parametrize("name", ["dqn", "strq+spr", "qrc+spr+orth"])
@@ -51,7 +52,7 @@ def agree(agent, spec, fast):
     template = jax.eval_shape(lambda: init_params(agent, layout, jax.random.key(0)))
     params = from_named_arrays("stream/agent/params", template, arrays)
     wanted = _sight(layout, params, arrays["stream/seen"], fast.step)
-    assert sight_of(fast) == pytest.approx({name: float(wanted[name]) for name in NAMES}, rel=1e-3)
+    assert sight_of(fast) == pytest.approx({name: float(wanted[name]) for name in SIGHT}, rel=1e-3)
 
 
 def test_reporting_changes_nothing_and_a_saved_stream_reports_the_same():

@@ -30,6 +30,7 @@ from headrace.definition.transition import Draws, Transition
 from headrace.definition.trees import choose
 from headrace.engines.jax.parts import register_parts
 from headrace.engines.jax.sight import none_seen, seen_with, sight
+from headrace.engines.metrics import watched
 from headrace.envs.base import TimeStep
 from headrace.normalize import (
     Moments,
@@ -213,15 +214,9 @@ def _example_learnt(setting: Setting, layout: Layout) -> Learnt:
     return learn(setting.agent, layout, state, example(layout), jnp.float32(0), draw_step(setting.agent, key))[1]
 
 
-# In the order in which one becomes infinite through another; `overshoot` only describes a step and may be infinite.
-_BY_CAUSE = ("reward", "q", "h", "td_error", "q_gradient_norm", "td_update_norm", "h_update_norm", "aux_loss")
-_UNWATCHED = ("overshoot",)
-
-
 def quantities(tally: Tally) -> list[str]:
     """Names of the quantities whose finiteness is watched, in the order of `bad_quantity`."""
-    names = {name for name in (*tally.sums, *tally.aux_sums) if name not in _UNWATCHED}
-    return [*(name for name in _BY_CAUSE if name in names), *sorted(names.difference(_BY_CAUSE))]
+    return watched((*tally.sums, *tally.aux_sums))
 
 
 def trouble_in(tally: Tally) -> tuple[str, int] | None:

@@ -12,6 +12,7 @@ from headrace.engines.base import EpisodeResult
 from headrace.engines.learner.block import Block
 from headrace.engines.learner.description import strange_parts
 from headrace.engines.learner.sight import sight
+from headrace.engines.metrics import watched
 from headrace.envs.answers import numbers
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import EnvironmentFault
@@ -19,7 +20,6 @@ from headrace.errors import EnvironmentFault
 TERMINATED, TRUNCATED, LAST = 1, 2, 4
 TALLY = "stream/tally/"
 SUMS, AUX_SUMS = TALLY + "sums/", TALLY + "aux_sums/"
-UNWATCHED = ("overshoot",)  # only describes a step, and may be infinite
 
 
 def supports(agent: Agent, observation_shape: tuple[int, ...]) -> str | None:
@@ -106,9 +106,8 @@ class LearnerEngine:
         """The first quantity that was not finite and the step it happened at, if any."""
         arrays = self._block.arrays
         step = int(arrays[f"{TALLY}bad_step"])
-        names = [name.rpartition("/")[2] for name in arrays if name.startswith((SUMS, AUX_SUMS))]
-        watched = [name for name in names if name not in UNWATCHED]
-        return None if step < 0 else (watched[int(arrays[f"{TALLY}bad_quantity"])], step)
+        names = watched(name.rpartition("/")[2] for name in arrays if name.startswith((SUMS, AUX_SUMS)))
+        return None if step < 0 else (names[int(arrays[f"{TALLY}bad_quantity"])], step)
 
     def save(self) -> dict[str, np.ndarray]:
         """Everything the stream knows, as named arrays: the same names and shapes as the definition's."""

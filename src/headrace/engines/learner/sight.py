@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.engines.learner.block import Block
+from headrace.engines.metrics import SIGHT
 
-NAMES = ("sight", "latent_spread", "dead_units")
 EVERY = 125  # steps from one observation that is kept to the next
 
 
@@ -15,7 +15,7 @@ def sight(block: Block) -> dict[str, float]:
     seen, steps = block.arrays["stream/seen"], int(block.arrays["stream/agent/step"])
     held = seen[: min(len(seen), -(-steps // EVERY))]
     if not len(held) or np.array_equal(held, np.broadcast_to(held[0], held.shape)):
-        return dict.fromkeys(NAMES, float("nan"))
+        return dict.fromkeys(SIGHT, float("nan"))
     return measures(*_evaluated(block, held))
 
 
