@@ -1,4 +1,4 @@
-"""About three minutes: qrc and qrc+spr+orth learn MinAtar Breakout side by side, then one picture shows both.
+"""About two minutes: qrc+swift and qrc+spr+orth learn MinAtar Breakout side by side, then one picture shows both.
 
 Run it again and it says that both are finished and draws the picture anew; stop it and it continues where it was.
 """
@@ -13,9 +13,9 @@ from headrace import RunFolder
 from headrace.training.curve import learning_curve
 from headrace.training.run import Run, make_run
 
-AGENTS = ("qrc+spr+orth", "qrc")
+AGENTS = ("qrc+spr+orth", "qrc+swift")  # the paper's, and what is recommended here
 ENVIRONMENT = "minatar/breakout"
-STEPS = {"learner": 200_000, "reference": 30_000}  # what three minutes are enough for
+STEPS = {"learner": 300_000, "reference": 30_000}  # what two minutes are enough for
 OUT = Path("demo")
 
 
@@ -35,7 +35,7 @@ def main() -> int:
     wanted = dict(zip(AGENTS, runs(), strict=True))
     steps = wanted[AGENTS[0]].steps
     print(
-        f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {steps:,} steps each (about three minutes) ...", flush=True
+        f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {steps:,} steps each (about two minutes) ...", flush=True
     )
     # The slower agent shows its progress; the other runs beside it on the second core.
     started = [start(agent, run, quiet=agent != AGENTS[0]) for agent, run in wanted.items()]

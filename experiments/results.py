@@ -143,7 +143,7 @@ def held(results: Results) -> str:
 
 
 def brief(results: Results) -> str:
-    lines = [held(results), "", *mean_table(results.short, nine_of(results.short)), "", goal(results), ""]
+    lines = [held(results), "", goal(results), ""]
     for length, claims in (("5M", results.known_long_claims), ("1M", results.claims)):
         if claims:
             lines += [f"The paper's claims on the runs of {length} steps:", "", *verdict_lines(claims), ""]

@@ -338,15 +338,15 @@ def test_a_stream_of_a_fleet_is_the_same_run_alone() -> None:
 @pytest.mark.usefixtures("programs")
 def test_streams_with_numbers_of_their_own_are_the_same_runs_alone() -> None:
     """One structure, one seed, one game: what one stream has that the others have not is its numbers."""
-    numbers = ("td.lr=0.1|1", "td.lamda=0.2|0.8", "aux.weight=0.1|2")
+    numbers = ("td.lr=0.1|1", "aux.weight=0.1|2")
     runs = tiny("strq+spr", "minatar/breakout", "0", 100_000, "aux.objective.horizon=2", *numbers)
-    assert len({run.agent for run in runs}) == len(runs) == 8
+    assert len({run.agent for run in runs}) == len(runs) == 4
     envs = [run.env.compiled() for run in runs]
-    fleet = Fleet([run.agent for run in runs], envs, [0] * 8, 100_000)
+    fleet = Fleet([run.agent for run in runs], envs, [0] * 4, 100_000)
     alone = [CompiledStream(run.agent, env, seed=0, steps=100_000) for run, env in zip(runs, envs, strict=True)]
     apart = max(sorted(found)[-2] for found in distances(fleet, dict(enumerate(alone))).values())  # one kink each
     arrays = _saved(fleet)
-    others = min(_distance(arrays[i], arrays[j]) for i in range(8) for j in range(i))
+    others = min(_distance(arrays[i], arrays[j]) for i in range(4) for j in range(i))
     print(f"apart by {apart:.1e}, from one another by {others:.1e}")
     assert apart < 5e-6
     assert others > 5e-5
