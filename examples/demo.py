@@ -34,9 +34,7 @@ def start(agent: str, run: Run, quiet: bool) -> subprocess.Popen[str]:
 def main() -> int:
     wanted = dict(zip(AGENTS, runs(), strict=True))
     steps = wanted[AGENTS[0]].steps
-    print(
-        f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {steps:,} steps each (about two minutes) ...", flush=True
-    )
+    print(f"training {' and '.join(AGENTS)} on {ENVIRONMENT}, {steps:,} steps each (about two minutes) ...", flush=True)
     # The slower agent shows its progress; the other runs beside it on the second core.
     started = [start(agent, run, quiet=agent != AGENTS[0]) for agent, run in wanted.items()]
     try:

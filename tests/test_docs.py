@@ -17,7 +17,10 @@ from headrace.cli.main import main
 from headrace.part import KINDS
 
 ROOT = Path(__file__).parents[1]
-TUTORIALS = sorted(path.stem for path in (ROOT / "docs/tutorials").glob("*.md") if path.stem != "index")
+TUTORIALS = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "docs/tutorials").glob("*.md") if path.stem != "index"),
+]
 FENCE = re.compile(r"^```(python|console)(?: title=\"(.+?)\")?\n(.*?)^```$", re.M | re.S)
 STEPS = re.compile(r"(--steps |steps=)[\d_.ekM]+")
 
@@ -61,17 +64,17 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
-def test_a_tutorial_runs(name: str, empty_folder: Path) -> None:
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_runs(page: Path, empty_folder: Path) -> None:
     """From top to bottom, in an empty folder: files are written, commands given, Python executed."""
-    names: dict[str, object] = {"__name__": name}
-    found = list(FENCE.finditer((ROOT / f"docs/tutorials/{name}.md").read_text("utf-8")))
+    names: dict[str, object] = {"__name__": page.stem}
+    found = list(FENCE.finditer(page.read_text("utf-8")))
     assert found
     for kind, title, code in (block.groups() for block in found):
         if title:
             Path(title).write_text(few(code), "utf-8")
         elif kind == "python":
-            exec(compile(few(code), f"{name}.md", "exec"), names)
+            exec(compile(few(code), page.name, "exec"), names)
         else:
             for line in re.findall(r"^\$ (.+)$", code, re.M):
                 give(few(line), empty_folder)
