@@ -13,9 +13,11 @@ from jax.experimental.compilation_cache import compilation_cache
 from headrace.training.single import Trained
 from tests.small_runs import WAYS, Command, small_train
 
+# As a shell starts what runs in its background, and nohup anything: processes that tests start would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As a shell starts what runs in its background. Processes that tests start would inherit it, and not hear Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

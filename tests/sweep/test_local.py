@@ -207,8 +207,9 @@ def test_a_diverging_run_is_reported_and_stops_no_other(command: Command, tmp_pa
     good, bad = tiny("strq", "minatar/breakout", "0", 300, *bound)
     found = command(*words)
     assert found.returncode == 1
-    assert re.search(rf"diverged .* {re.escape(bad.name)}\n +\w+ was no longer finite at step", found.stdout)
-    assert re.search(rf"done .* {re.escape(good.name)}\n", found.stdout)
+    assert re.search(rf"^diverged: {re.escape(bad.name)}: \w+ was no longer finite at step", found.stdout, re.M)
+    assert re.search(r"td\.lr=1e\+30 network=.* 1 of 1 seed ", found.stdout)
+    assert RunFolder.read(tmp_path / good.name).status == "finished"
     assert command(*words).stdout == found.stdout  # and it is not tried again
 
 

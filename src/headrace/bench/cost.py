@@ -135,7 +135,8 @@ def _beside(
     if isinstance(aux, NoAuxiliary):
         return Cost()
     if not isinstance(aux, Auxiliary) or not isinstance(aux.objective, Spr):
-        raise BadSetting(f"the work of {aux!r} is not counted: headrace bench knows SPR only")
+        unknown = aux.objective if isinstance(aux, Auxiliary) else aux
+        raise BadSetting(f"the work of {type(unknown).__name__} is not counted: headrace bench knows SPR only")
     k = aux.objective.horizon
     share = 1 / aux.gate.n if isinstance(aux.gate, Every) else 1.0
     predictor, dynamics = Shape(1, network.hidden, network.hidden), _dynamics(network, latent)

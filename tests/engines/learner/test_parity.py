@@ -145,7 +145,7 @@ def answer(obs, reward, terminated=False):
     return TimeStep(obs, obs, np.float32(reward), *flags)
 
 
-@pytest.mark.parametrize("value", [0.0, 3.5, 1e-40, 1e30])
+@pytest.mark.parametrize("value", [0.0, 3.5, 1e-40, 1e12])
 @pytest.mark.parametrize("name", ["strq", "qrc"])
 def test_an_observation_that_never_changes(name, value):
     """It standardises to zero: every layer's input has zero norm, every value is equal, the best action is shared."""
@@ -157,7 +157,7 @@ def test_an_observation_that_never_changes(name, value):
         compare(fast.save(), reference.save(), 5e-5, f"step {t}")
 
 
-@pytest.mark.parametrize("value", [0.0, 3.5, 1e30])
+@pytest.mark.parametrize("value", [0.0, 3.5, 1e12])
 @pytest.mark.parametrize("name", WITH_SPR)
 def test_spr_on_an_observation_that_never_changes(name, value):
     """Before the biases move, every latent that is guessed and every one that is guessed at has zero norm."""
@@ -193,8 +193,11 @@ def test_a_divergence_is_noticed_at_the_same_step_in_the_same_quantity(name):
     from headrace.engines.jax.stream import trouble_in
 
     first, answers = experience(SHAPE, 12)
-    broken = [a._replace(reward=np.float32(3e38)) if t >= 6 else a for t, a in enumerate(answers)]
-    for _, reference, fast, step in fed(name, broken, first):
+    for t, reference, fast, step in fed(name, answers, first):
+        if t == 6:
+            huge = {key: a * 1e30 if "/params/head/" in key else a for key, a in reference.save().items()}
+            reference.restore(huge)
+            fast.restore(huge)
         reference.learn(step)
         fast.learn(step)
         assert fast.trouble() == trouble_in(reference.state.tally)
