@@ -80,7 +80,7 @@ class ProjectionLayer(Part, slot=True):
 
 @dataclass(frozen=True)
 class Shared(ProjectionLayer):
-    """The projection is the Q head's first dense layer."""
+    """The projection is the Q network's own, before the layer that gives the values."""
 
     module: ClassVar[str] = "projection"
 

@@ -1,4 +1,4 @@
-"""What is done to a gradient before anything else sees it."""
+"""What is done to a gradient before traces, histories and updates see it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class Unguarded(Guard):
 
 @dataclass(frozen=True)
 class Clip(Guard):
-    """A gradient longer than `norm` is scaled to that Euclidean norm, over all modules of its stream together."""
+    """A gradient longer than `norm` is scaled to that Euclidean norm, over all its modules together.
+
+    Each gradient by itself: QRC has three."""
 
     norm: float = 100.0
 

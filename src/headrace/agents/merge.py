@@ -39,7 +39,7 @@ class Direction(Part, slot=True):
 
 @dataclass(frozen=True)
 class Present(Direction):
-    """The direction in which this step's RL update points (the trace, for Stream Q)."""
+    """The line of this step's RL update: the trace (Stream Q), the gradient (DQN), or the update itself (QRC)."""
 
 
 @dataclass(frozen=True)

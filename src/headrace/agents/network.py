@@ -20,7 +20,7 @@ class Head(Part, slot=True):
 
 @dataclass(frozen=True)
 class LeakyNorm(Head):
-    """LayerNorm, then LeakyReLU, as behind every other layer."""
+    """LayerNorm, then LeakyReLU, as after each layer of the encoder."""
 
 
 @dataclass(frozen=True)

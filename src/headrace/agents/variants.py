@@ -121,7 +121,7 @@ ABOUT: dict[str, str] = {  # in a line each
     "released-down": "the same with the sign put right: every module descends SPR's loss",
     "released-dqn": "dqn of that code",
     "released-dqn+spr": "dqn+spr of that code",
-    "released-four": "qrc+spr+orth with four of that code's errors alone",
+    "released-four": "qrc+spr+orth with that code's sign, window, strength and clipped images alone",
     "qrc+swift": "qrc with three times the learning rate: the best on MinAtar of what was tried",
 }
 
@@ -160,7 +160,7 @@ def agent_of(data: Mapping[str, Any]) -> Agent:
 
 
 def guards(agent: Agent) -> list[str]:
-    """The settings of the agent that are guards; those that ObGD bounds have none."""
+    """The settings of the agent that are guards; StreamQ has none of its own, as ObGD bounds it."""
     return [path for path in ("td.guard", "aux.guard") if has(agent, path)]
 
 

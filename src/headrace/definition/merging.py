@@ -38,7 +38,7 @@ def merge_updates(merge: Any, td: Modules, aux: Modules, direction: Modules, sta
     Args:
       td: the RL stream's update, by module.
       aux: the auxiliary stream's.
-      direction: in which the RL update points, whatever the TD error.
+      direction: a vector along the line of the RL update, of either sign.
 
     Returns:
       The update of all modules, and what to remember.

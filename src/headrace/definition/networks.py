@@ -1,4 +1,4 @@
-"""The networks: one observation in, one answer out, no batch axis. Section 1 of the paper's architecture."""
+"""The networks: one observation in, one answer out, no batch axis. The paper's appendix "Architecture design"."""
 
 from __future__ import annotations
 

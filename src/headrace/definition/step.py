@@ -22,7 +22,7 @@ from headrace.definition.windows import emptied
 
 
 class AgentState(NamedTuple):
-    """Everything an agent knows."""
+    """All that learning changes."""
 
     params: Modules
     td: Tree

@@ -1,8 +1,8 @@
 """What the value-learning rules share. An update is what is added to the parameters.
 
 A rule turns the values of a transition (`evaluate`) into updates; it calls no network. Each has a file in `rules/`. Its
-state is a NamedTuple; fields whose names end in `trace` are emptied where an episode is broken off, and a field
-`target` holds the target network, where the rule has one.
+state is a NamedTuple: a field `target` holds the target network, fields whose names end in `trace` are zero again where
+an episode is abandoned (`without_traces`). At every other end the rule zeroes them itself, by `cuts_trace`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TdStep(NamedTuple):
 
     updates: Modules
     state: Tree
-    direction: Modules  # what the update of the value modules is proportional to, whatever the TD error
+    direction: Modules  # along the update of the value modules, of either sign: the trace, the gradient, or the update
     metrics: dict[str, jax.Array]
 
 
@@ -71,19 +71,19 @@ def td_error(q_tm1: Any, r_t: Any, discount_t: Any, v_t: Any) -> Any:
     Args:
       q_tm1: Q(s, a) of the action taken.
       r_t: the reward that followed.
-      discount_t: gamma, or 0 where the episode terminated.
+      discount_t: gamma, or 0 where the transition is terminal.
       v_t: the value of the state reached: max_a Q(s', a), or an expectation over a.
     """
     return r_t + discount_t * v_t - q_tm1
 
 
 def discount(gamma: Any, transition: Transition) -> jax.Array:
-    """gamma, or 0 where the episode terminated; truncation does not stop the bootstrap."""
+    """gamma, or 0 where the transition is terminal (on Atari a lost life too); truncation keeps the bootstrap."""
     return gamma * (1 - transition.terminated)
 
 
 def cuts_trace(transition: Transition) -> jax.Array:
-    """Whether traces are zero after this step: the episode ended, or the action was not greedy."""
+    """Whether traces are zero after this step: it was terminal, truncated, or its action not greedy."""
     return transition.terminated | transition.truncated | ~transition.greedy
 
 
@@ -99,7 +99,7 @@ def without_traces(state: Any) -> Any:
 
 
 def overshoot(rule: Any, lamda: Any, gradient: Modules) -> jax.Array:
-    """alpha ||grad Q||^2 / (1 - gamma lambda): a plain TD step overshoots where this exceeds 2."""
+    """alpha ||grad Q||^2 / (1 - gamma lambda), near the paper's xi: above 1 a plain step passes its aim."""
     return rule.lr * dot(gradient, gradient) / (1 - rule.gamma * lamda)
 
 

@@ -12,9 +12,9 @@ class Transition(NamedTuple):
     action: Any
     reward: Any
     next_obs: Any
-    terminated: Any  # the bootstrap stops here
-    truncated: Any  # the bootstrap does not stop, the traces do
-    last: Any  # the episode is over: windows are emptied
+    terminated: Any  # terminal: no bootstrap, traces reset
+    truncated: Any  # cut off from outside: bootstrap kept, traces reset
+    last: Any  # the whole episode is over (a lost life is not): windows are emptied
     greedy: Any  # the action was argmax Q(s), by choice or by chance
 
 

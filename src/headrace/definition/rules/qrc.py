@@ -29,9 +29,9 @@ from headrace.definition.trees import Tree, choose, norm2, zeros
 
 
 class QrcState(NamedTuple):
-    h_trace: jax.Array
-    h_grad_trace: Modules
-    q_grad_trace: Modules
+    h_trace: jax.Array  # z_h
+    h_grad_trace: Modules  # z_psi
+    q_grad_trace: Modules  # z_w
     target: Tree
 
 
@@ -45,8 +45,9 @@ def _(rule: Qrc, params: Modules, transition: Transition) -> QrcState:
 def _(rule: Qrc, values: Values, params: Modules, state: QrcState, t: Transition, context: StepContext) -> TdStep:
     """w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi).
 
-    z_h, z_psi, z_w <- gamma lambda z + h, g_h, g_q;  g_delta = gamma grad max Q(s', .) - g_q. All traces are 0
-    after the step where the episode ended or the action was not greedy.
+    z_h, z_psi, z_w <- gamma lambda z + h, g_h, g_q;  g_delta = gamma grad max Q(s', .) - g_q, with gamma 0 there
+    where the transition is terminal; each gradient (g_q of Q(s, a), g_h of h(s, a)) goes through the guard first.
+    alpha_h = h_lr_scale alpha, beta = regularizer. `cuts_trace` says when traces are 0 afterwards.
     """
     gradients, acts = zip(*(guarded(rule.guard, x.gradient) for x in (values.q, values.v, values.h)), strict=True)
     q_gradient, v_gradient, h_gradient = gradients

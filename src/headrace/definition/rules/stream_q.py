@@ -28,9 +28,8 @@ def _(rule: StreamQ, params: Modules, transition: Transition) -> TraceState:
 
 @update_td.register
 def _(rule: StreamQ, values: Values, params: Modules, state: TraceState, t: Transition, context: StepContext) -> TdStep:
-    """theta += size delta d, where d is the trace, or what the step size makes of it.
-
-    z <- gamma lambda z + g_q, and 0 after the step where the episode ended or the action was not greedy.
+    """theta += size delta d, where d is the trace, or what the step size makes of it;
+    z <- gamma lambda z + g_q; `cuts_trace` says when it is 0 afterwards.
     """
     delta = td_error(values.q.value, t.reward, discount(rule.gamma, t), values.v.value)
     trace = decayed(rule, state.trace, values.q.gradient)
