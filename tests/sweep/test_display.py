@@ -55,7 +55,7 @@ def test_the_table_averages_seeds_and_names_what_went_wrong() -> None:
     failed, diverged = (s.run.name for s in found[3:5])
     assert table(found).splitlines() == [
         "agent    environment       steps  done                             score",
-        "qrc+spr  minatar/breakout  5M     2 of 8 seeds (28% of the steps)  13.35 ± 1.41",
+        "qrc+spr  minatar/breakout  5M     2 of 8 seeds (28% of the steps)  13.35 ± 1",
         "qrc      minatar/asterix   5M     1 of 1 seed                      -",
         f"failed: {failed}: OSError: gone",
         f"diverged: {diverged}: q was no longer finite at step 9",

@@ -93,7 +93,9 @@ class _Parser(argparse.ArgumentParser):
         self._require_command(sys.argv[1:] if args is None else args)
         found, more = super().parse_known_args(args, namespace)
         if more:
-            self.error(f"cannot make sense of: {' '.join(more)}{self._meant(more)}")
+            runs = [word for word in more if os.path.isfile(os.path.join(word, "manifest.json"))]
+            hint = ": it takes one run at a time" if runs == more else self._meant(more)
+            self.error(f"cannot make sense of: {' '.join(more)}{hint}")
         return found, more
 
     def _require_command(self, words: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import fmean, pstdev
 from typing import IO, Protocol
 
 from headrace.agents import name_of
@@ -135,7 +135,7 @@ def _row(agent: str, env: str, steps: int, seeds: Sequence[Standing]) -> tuple[s
     """The score is the mean over finished seeds, with their standard deviation where there are several."""
     done = [s for s in seeds if s.state == "done"]
     scores = [s.score.mean for s in done if s.score]
-    spread = f" ± {stdev(scores):.3g}" if len(scores) > 1 else ""
+    spread = f" ± {pstdev(scores):.3g}" if len(scores) > 1 else ""
     score = f"{fmean(scores):.4g}{spread}" if scores else "-"
     share = sum(s.step for s in seeds) / (steps * len(seeds))
     far = f" ({share:.0%} of the steps)" if len(done) < len(seeds) else ""
