@@ -14,6 +14,7 @@ import pytest
 import headrace
 from headrace.agents.variants import KNOWN
 from headrace.cli.main import main
+from headrace.envs.gym import IMPORTS
 from headrace.part import KINDS
 
 ROOT = Path(__file__).parents[1]
@@ -56,6 +57,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("CFLAGS", "-O1")  # compiled in a third of the time
+    monkeypatch.setenv(IMPORTS, "")  # `--import` is told to workers by it
     modules, kinds = set(sys.modules), dict(KINDS)
     yield tmp_path
     KINDS.clear()
