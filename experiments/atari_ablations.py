@@ -3,7 +3,7 @@
 headrace sweep experiments/atari_ablations.py --on slurm               all of them
 headrace sweep experiments/atari_ablations.py::horizon --on slurm      one
 
-Each function holds the paper's own setting too, which is the same run as in `atari.py::frames_40m`.
+Each function holds the paper's own setting too, which is the same run as in `paper.py::atari_40m`.
 """
 
 from headrace.envs.atari import PAPER_GAMES

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from readings import question, word
 
 from headrace.agents import VARIANTS
 from headrace.analysis.claims import UNKNOWN, Judgement, cosine_matrix
@@ -22,7 +23,6 @@ from headrace.analysis.scores import Group, agent_order
 from headrace.analysis.stats import Interval, interval, mean, task_means
 from headrace.analysis.table import NOTHING, Cell, Table, between, number
 from headrace.envs.registry import matching
-from headrace.reproduce.readings import question, word
 from headrace.training.progress import short_steps
 
 PAPER_STEPS = 5_000_000

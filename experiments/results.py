@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from readings import judged, readings_table
 from result_tables import (
     engines_table,
     game_table,
@@ -42,7 +43,6 @@ from headrace.analysis.stats import task_means
 from headrace.analysis.table import Table
 from headrace.reproduce.coverage import coverage
 from headrace.reproduce.plans import MINATAR
-from headrace.reproduce.readings import judged, readings_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES = "results", ("docs/results.md", "docs/parity.md", "results/README.md", "README.md")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,13 @@ from headrace.analysis.records import find_runs
 from headrace.analysis.scores import Group, groups
 from headrace.analysis.stats import Interval
 from headrace.errors import UnknownName
-from headrace.reproduce.readings import QUESTIONS, Judged, judged, question, readings_table, word
 from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, write_run
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+from readings import QUESTIONS, Judged, judged, question, readings_table, word
+
+sys.path.pop(0)
 
 
 def made(folder: Path, scores: dict[tuple[str, str], list[float]], envs: tuple[str, ...] = MINATAR) -> Group:

@@ -32,7 +32,7 @@ def results() -> Any:
         yield script
     finally:
         sys.path.pop(0)
-        for name in ("results", "result_tables"):
+        for name in ("results", "result_tables", "readings"):
             sys.modules.pop(name, None)
 
 

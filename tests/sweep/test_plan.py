@@ -220,7 +220,7 @@ def test_a_plan_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
 
 
 def test_the_minatar_table_is_225_runs_in_nine_fleets_of_twenty_five() -> None:
-    runs = read_plan(EXPERIMENTS / "minatar_5m.py")
+    runs = read_plan(f"{EXPERIMENTS / 'paper.py'}::minatar")
     assert len(runs) == 225
     assert {run.agent for run in runs} == set(VARIANTS.values())
     assert {run.steps for run in runs} == {5_000_000}
@@ -229,25 +229,25 @@ def test_the_minatar_table_is_225_runs_in_nine_fleets_of_twenty_five() -> None:
     ] * 9
 
 
-@pytest.mark.parametrize("name", ["ablations.py", "reading.py", "strength.py"])
-def test_every_function_of_a_plan_file_gives_a_part_of_its_plan(name: str) -> None:
-    everything = set(read_plan(EXPERIMENTS / name))
+def test_every_function_of_a_plan_file_gives_a_part_of_its_plan() -> None:
+    path = EXPERIMENTS / "ablations.py"
+    everything = set(read_plan(path))
     assert {run.steps for run in everything} == {1_000_000}
     assert {run.seed for run in everything} == {0, 1, 2}
-    lines = (EXPERIMENTS / name).read_text().splitlines()
+    lines = path.read_text().splitlines()
     functions = [line[4:].partition("(")[0] for line in lines if line.startswith("def ") and "()" in line]
-    assert set().union(*(read_plan(f"{EXPERIMENTS / name}::{function}") for function in functions)) == everything
+    assert set().union(*(read_plan(f"{path}::{function}") for function in functions)) == everything
 
 
 def test_the_octax_table_is_360_runs() -> None:
-    runs = read_plan(EXPERIMENTS / "octax_20m.py")
+    runs = read_plan(f"{EXPERIMENTS / 'paper.py'}::octax")
     assert len(runs) == 9 * 8 * 5 == 360
     assert {run.agent for run in runs} == set(VARIANTS.values())
     assert {run.steps for run in runs} == {5_000_000}
 
 
 def test_the_atari_tables_are_1170_and_780_runs() -> None:
-    short, long = (read_plan(f"{EXPERIMENTS / 'atari.py'}::frames_{frames}m") for frames in (40, 100))
+    short, long = (read_plan(f"{EXPERIMENTS / 'paper.py'}::atari_{frames}m") for frames in (40, 100))
     assert (len(short), len(long)) == (9 * 26 * 5, 6 * 26 * 5) == (1170, 780)
     assert {run.agent for run in short} == set(VARIANTS.values())
     assert {run.agent for run in long} < {run.agent for run in short}
@@ -257,7 +257,7 @@ def test_the_atari_tables_are_1170_and_780_runs() -> None:
 
 def test_the_atari_ablations_share_the_papers_setting_with_its_table() -> None:
     path = EXPERIMENTS / "atari_ablations.py"
-    table = set(read_plan(f"{EXPERIMENTS / 'atari.py'}::frames_40m"))
+    table = set(read_plan(f"{EXPERIMENTS / 'paper.py'}::atari_40m"))
     parts = {name: read_plan(f"{path}::{name}") for name in ("horizon", "weight", "tau", "replay", "curl")}
     counts = {"horizon": (3, 1), "weight": (3, 1), "tau": (2, 1), "replay": (3, 2), "curl": (2, 1)}
     found = {name: (len(runs) // 130, len(table & set(runs)) // 130) for name, runs in parts.items()}
@@ -267,8 +267,9 @@ def test_the_atari_ablations_share_the_papers_setting_with_its_table() -> None:
 
 def test_every_line_of_the_readings_is_in_their_plan() -> None:
     """What there is to compare, each on five games with three seeds."""
-    agents = Counter(run.agent for run in read_plan(EXPERIMENTS / "reading.py"))
+    agents = Counter(run.agent for run in read_plan(EXPERIMENTS / "readings.py"))
     assert set(agents.values()) == {15}
+    assert set(read_plan(f"{EXPERIMENTS / 'readings.py'}::weight")) < set(read_plan(EXPERIMENTS / "readings.py"))
     spr, orth = agent_named("qrc+spr"), agent_named("qrc+spr+orth")
     wanted = [
         *(tweak(orth, f"aux.filter.history={history}") for history in ("Raw", "Projected", "RawCurrent")),
@@ -283,11 +284,6 @@ def test_every_line_of_the_readings_is_in_their_plan() -> None:
         *(tweak(agent_named("strq+spr"), f"merge={how}") for how in ("Mix(0.5)", "Sum")),
     ]
     assert [agent for agent in wanted if agent not in agents] == []
-
-
-def test_the_strength_plan_is_three_fleets_of_forty_five() -> None:
-    jobs = Fleets(Path("out"), Options()).jobs(resolved(read_plan(EXPERIMENTS / "strength.py"), "fleet", "nowhere"))
-    assert [len(job.runs) for job in jobs] == [45, 45, 45]
 
 
 def test_the_plan_of_both_engines_has_five_seeds_of_each() -> None:

@@ -1,4 +1,7 @@
-"""Where the paper can be read in more than one way: each question with its answers, as runs and as a table.
+"""Which reading of the paper? Its text leaves some things open: each question with its answers, as plan and as table.
+
+    headrace sweep experiments/readings.py --on fleet               all of them
+    headrace sweep experiments/readings.py::weight --on fleet       one
 
 All are asked of MinAtar at 1M steps, three seeds. The default reading is among the answers of every question.
 """
@@ -140,6 +143,14 @@ def question(name: str) -> Question:
     if found is None:
         raise unknown("question", name, [q.name for q in QUESTIONS])
     return found
+
+
+def plan() -> list[Run]:
+    return list(dict.fromkeys(run for asked in QUESTIONS for run in asked.runs()))
+
+
+# Each question is a plan of its own, by its name.
+globals().update({asked.name: asked.runs for asked in QUESTIONS})
 
 
 class Judged(NamedTuple):
