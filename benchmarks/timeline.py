@@ -20,12 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_enable_command_buffers_during_profiling=true"
-
 import jax
 
 from headrace.agents import agent_named
-from headrace.bench.fleet import _shared_out
+from headrace.bench.fleet import shared_out
 from headrace.engines.jax.fleet import _CARD, Fleet
 from headrace.envs.registry import environment, names
 
@@ -46,7 +44,7 @@ class Event(NamedTuple):
 
 
 def make_fleet(variant: str, streams: int) -> Fleet:
-    games = _shared_out([name for name in names() if name.startswith("minatar/")], streams)
+    games = shared_out([name for name in names() if name.startswith("minatar/")], streams)
     agents, envs = [agent_named(variant)] * streams, [environment(game).compiled() for game in games]
     return Fleet(agents, envs, list(range(streams)), 1_000_000)
 
@@ -64,10 +62,10 @@ def watched(fleet: Fleet) -> list[Event]:
         with jax.profiler.trace(folder):
             for _ in range(BLOCKS):
                 state = jax.block_until_ready(block(fleet.settings, *state))
-        return sorted(_events(Path(folder)))
+        return sorted(events_in(Path(folder)))
 
 
-def _events(folder: Path) -> Iterator[Event]:
+def events_in(folder: Path) -> Iterator[Event]:
     for file in folder.rglob("*.xplane.pb"):
         for plane in jax.profiler.ProfileData.from_file(str(file)).planes:
             if re.search(r"/device:\w+:0$", plane.name):
@@ -100,6 +98,7 @@ def main() -> None:
     parser.add_argument("--variant", default="qrc+spr+orth")
     parser.add_argument("--least", type=float, default=5.0, help="microseconds")
     words = parser.parse_args()
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_enable_command_buffers_during_profiling=true"
     if jax.default_backend() == "cpu":
         sys.exit("timeline.py watches an accelerator, and JAX finds none here: it needs jax[cuda12] and a card")
     fleet = make_fleet(words.variant, words.streams)

@@ -1,14 +1,16 @@
-"""Environments in worker processes: what they answer, how they are saved, and how they fail."""
+"""Environments in worker processes: what they answer in turn, how they are saved, and how they fail."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
+from headrace.envs.base import TimeStep
 from headrace.envs.registry import environment
-from headrace.errors import EnvironmentFault
+from headrace.errors import BadSetting
 from headrace.training.pool import Pool
 
 pytest.importorskip("gymnasium")
@@ -18,22 +20,29 @@ SEEDS = [3, 4, 5]
 
 @pytest.fixture
 def pool() -> Iterator[Pool]:
-    """Three poles in two workers."""
+    """Three poles in two workers, as two parts: rows 0 and 1, or 0 alone, and the rest."""
     pool = Pool([environment("gym/CartPole-v1")] * len(SEEDS), workers=2)
     yield pool
     pool.close()
 
 
-def numbered(step: int) -> np.ndarray:
-    return np.full(len(SEEDS), step)
+def step(pool: Pool, actions: Sequence[int], number: int) -> TimeStep:
+    """Both parts at once, waited for in the other order."""
+    for part, rows in enumerate(pool.parts):
+        pool.start(part, np.asarray(actions)[rows], number)
+    for part in reversed(range(len(pool.parts))):
+        while not pool.ready(part):
+            time.sleep(1e-4)
+    answers = [pool.answer(part).timestep() for part in range(len(pool.parts))]
+    return TimeStep(*(np.concatenate(many) for many in zip(*answers, strict=True)))
 
 
 def test_each_row_is_the_environment_alone(pool: Pool) -> None:
     alone = [environment("gym/CartPole-v1").host() for _ in SEEDS]
     firsts = [env.reset(seed) for env, seed in zip(alone, SEEDS, strict=True)]
     np.testing.assert_array_equal(pool.reset(SEEDS), firsts)
-    for step in range(1, 61):  # long enough for poles that are only pushed right to fall
-        together = pool.step(np.ones(len(SEEDS)), numbered(step))
+    for number in range(1, 61):  # long enough for poles that are only pushed right to fall
+        together = step(pool, [1, 1, 1], number)
         for row, env in enumerate(alone):
             for many, one in zip(together, env.step(1), strict=True):
                 np.testing.assert_array_equal(many[row], np.asarray(one, many.dtype))
@@ -41,23 +50,40 @@ def test_each_row_is_the_environment_alone(pool: Pool) -> None:
 
 def test_what_was_saved_goes_on_alike(pool: Pool) -> None:
     pool.reset(SEEDS)
-    pool.step(np.ones(len(SEEDS)), numbered(1))
+    step(pool, [1, 1, 1], 1)
     saved = pool.save()
-    then = [pool.step(np.zeros(len(SEEDS)), numbered(2 + i)).obs.copy() for i in range(3)]
+    then = [step(pool, [0, 0, 0], 2 + i).obs for i in range(3)]
     pool.restore(SEEDS, saved)
-    again = [pool.step(np.zeros(len(SEEDS)), numbered(2 + i)).obs.copy() for i in range(3)]
+    again = [step(pool, [0, 0, 0], 2 + i).obs for i in range(3)]
     np.testing.assert_array_equal(then, again)
 
 
-def test_what_an_environment_raises_names_it_and_the_step(pool: Pool) -> None:
+def test_an_environment_that_raises_fails_its_row_alone(pool: Pool) -> None:
     pool.reset(SEEDS)
-    with pytest.raises(EnvironmentFault, match=r"CartPole.*step 7"):
-        pool.step(np.array([0, 9, 0]), numbered(7))
+    before = pool.shared.successor[1].copy()
+    for number in (7, 8):
+        found = step(pool, [0, 9, 0], number)
+    assert list(pool.faults) == [1]
+    assert "CartPole" in str(pool.faults[1])
+    assert "step 7" in str(pool.faults[1])
+    assert (found.reward.tolist(), found.last.tolist()) == ([1, 0, 1], [False] * 3)
+    np.testing.assert_array_equal(pool.shared.successor[1], before)
+    assert [saved is None for saved in pool.save()] == [False, True, False]
 
 
-def test_a_worker_that_died_is_a_fault_of_the_environments(pool: Pool) -> None:
+def test_a_worker_that_was_killed_fails_its_rows_alone(pool: Pool) -> None:
     pool.reset(SEEDS)
-    pool._processes[1].kill()
-    pool._processes[1].join()
-    with pytest.raises(EnvironmentFault, match="died"):
-        pool.step(np.zeros(len(SEEDS)), numbered(1))
+    victim = pool._processes[0]
+    victim.kill()
+    victim.join()
+    for number in (1, 2):
+        found = step(pool, [0, 0, 0], number)
+    assert sorted(pool.faults) == [0, 2]
+    assert "died" in str(pool.faults[2])
+    assert found.reward.tolist() == [0, 1, 0]
+    assert [saved is None for saved in pool.save()] == [True, False, True]
+
+
+def test_frames_of_two_shapes_do_not_share_a_pool() -> None:
+    with pytest.raises(BadSetting, match=r"CartPole.*Acrobot|Acrobot.*CartPole"):
+        Pool([environment("gym/CartPole-v1"), environment("gym/Acrobot-v1")])

@@ -29,29 +29,31 @@ FEWEST_BLOCKS, MOST_BLOCKS = 4, 50
 
 
 def measure_fleet(suite: str, game: str | None, variant: str, streams: int, seconds: float) -> dict[str, Any]:
+    """The figures of a fleet; where its environments run on the host, those of `measure_host_fleet`."""
+    if suite not in FAMILIES:
+        raise unknown("suite", suite, FAMILIES)
+    if "compiled" not in FAMILIES[suite].forms:
+        from headrace.bench.host_fleet import measure_host_fleet
+
+        return measure_host_fleet(suite, game, variant, streams, seconds)
     games = _games(suite, game)
     if streams < len(games):
         raise BadSetting(f"{len(games)} games need as many streams at least, got {streams}: --game names one of them")
-    envs = [environment(name).compiled() for name in _shared_out(games, streams)]
+    envs = [environment(name).compiled() for name in shared_out(games, streams)]
     agent = agent_named(variant)
     costs = [cost_of(agent, env.spec.observation_shape, env.spec.n_actions) for env in envs]
     fleet = Fleet([agent] * streams, envs, list(range(streams)), STEPS)
     result = {"on": "fleet", "suite": suite, "games": games, "variant": variant, "streams": streams}
-    return {**result, "device": _device(), **_measured(fleet, costs, seconds)}
+    return {**result, "device": device(), **_measured(fleet, costs, seconds)}
 
 
 def _games(suite: str, game: str | None) -> list[str]:
     """The game that was named, or all of the suite."""
-    compiled = [name for name, family in FAMILIES.items() if "compiled" in family.forms]
-    if suite not in FAMILIES:
-        raise unknown("suite", suite, compiled)
-    if suite not in compiled:
-        raise BadSetting(f"a fleet has compiled environments only ({', '.join(compiled)}), those of {suite} are not")
     wanted = FAMILIES[suite].members if game is None else [game]
     return [environment(f"{suite}/{member}").name for member in wanted]
 
 
-def _shared_out(games: Sequence[str], streams: int) -> list[str]:
+def shared_out(games: Sequence[str], streams: int) -> list[str]:
     """Each game as often as the others, or once more; streams of one game next to each other."""
     bounds = [round(i * streams / len(games)) for i in range(len(games) + 1)]
     return [game for game, start, end in zip(games, bounds, bounds[1:], strict=False) for _ in range(start, end)]
@@ -133,6 +135,6 @@ def copy_bandwidth(floats: int) -> float:
     return 2 * 4 * floats / min(times)
 
 
-def _device() -> str:
+def device() -> str:
     device = jax.devices()[0]
     return device.platform if device.platform == device.device_kind else f"{device.platform}: {device.device_kind}"

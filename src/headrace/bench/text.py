@@ -64,7 +64,30 @@ FLEET_ROWS = (
 )
 
 
+HOST_FLEET_ROWS = (
+    ("stream_steps_per_s", "stream-steps/s, environments and metrics included", ",.0f"),
+    ("step_ms", "ms per step of the fleet", ",.3f"),
+    ("environments_steps_per_s", "steps/s of the environments without agents", ",.0f"),
+    ("environment_ms", "ms per step of one environment", ".3f"),
+    ("environment_ms_together", "the same in the fleet", ".3f"),
+    ("card_stream_steps_per_s", "stream-steps/s of one half without environments", ",.0f"),
+    ("card_ms", "ms per step of that half", ".3f"),
+    ("dispatch_ms", "ms until the host has asked for it", ".3f"),
+    ("frames_there_ms", "ms for its frames to reach the device", ".3f"),
+    ("actions_back_ms", "ms for its actions to come back", ".3f"),
+    ("card_busy", "share of the time that the device is busy", ".0%"),
+    ("environments_busy", "that the environments' workers are", ".0%"),
+    ("host_dispatches", "that the host dispatches to the device", ".0%"),
+    ("host_starts", "that the host starts environments", ".0%"),
+    ("host_waits", "that the host waits for both", ".0%"),
+    ("compile_s", "s to compile", ".1f"),
+    ("begin_s", "s to begin", ".1f"),
+)
+
+
 def fleet_text(found: Figures) -> str:
+    if "workers" in found:
+        return _host_fleet_text(found)
     width = max(len(label) for _, label, _ in FLEET_ROWS) + 2
     streams, games = counted(found["streams"], "stream"), ", ".join(found["games"])
     lines = [
@@ -73,3 +96,14 @@ def fleet_text(found: Figures) -> str:
         f"kernels {'are' if found['kernels_per_step'] is None else 'counted:'} {found['kernels_from']}",
     ]
     return "\n".join(lines)
+
+
+def _host_fleet_text(found: Figures) -> str:
+    width = max(len(label) for _, label, _ in HOST_FLEET_ROWS) + 2
+    streams, games, workers = counted(found["streams"], "stream"), ", ".join(found["games"]), found["workers"]
+    lines = [
+        f"{found['variant']}, {streams} of {games} on {found['device']}, {counted(workers, 'worker')}, "
+        f"halves of {' and '.join(map(str, found['halves']))}",
+        *(label.ljust(width) + _cell(found[key], form) for key, label, form in HOST_FLEET_ROWS),
+    ]
+    return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])

@@ -21,7 +21,7 @@ PLACES: dict[str, dict[str, Any]] = {  # the words that each has for itself, and
 def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
     add = parser.add_argument
     add("--suite", default="minatar", help="whose shapes: minatar, octax or atari (minatar)")
-    add("--game", help="of the suite; one stream has one (breakout, pong, pong), a fleet has all unless one is named")
+    add("--game", help="of the suite; one stream has one (breakout, pong, pong), a fleet has all, of Atari Pong")
     add("--variant", default="qrc+spr+orth", help="which agent (qrc+spr+orth)")
     add("--engine", help="core: learner, reference, or both in turn, and their ratio (both)")
     add("--on", default="core", help="core: one stream on one core; fleet: many streams in one program (core)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -79,6 +79,10 @@ class Streams(Protocol):
     lockstep: bool  # one program for all: takes blocks as they are given, runs on while the host writes
 
     @property
+    def faults(self) -> Mapping[int, HeadraceError]:
+        """The streams whose environment has failed while the others go on, and what it raised."""
+
+    @property
     def step(self) -> int: ...
     def begin(self) -> None: ...
     def run(self, n: int) -> Block: ...
@@ -93,6 +97,7 @@ class Alone:
     """One stream, as the training loop drives it."""
 
     lockstep = False
+    faults: Mapping[int, HeadraceError] = {}
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

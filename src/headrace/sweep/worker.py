@@ -111,7 +111,7 @@ def train_together(runs: list[Run], order: Order, teller: Progress) -> dict[str,
         result = train_fleet(runs, order["out"], **given, progress=teller)
     except Exception as error:
         return {run.name: cause_of(error) for run in runs}
-    return result.refused
+    return {**result.refused, **result.failed}
 
 
 def cause_of(error: Exception) -> str:

@@ -56,10 +56,10 @@ class Driver:
 
     @property
     def live(self) -> list[Member]:
-        return [member for member in self.members if not member.diverged]
+        return [member for member in self.members if member.live]
 
     def go(self) -> list[str]:
-        """How each run stands afterwards: finished, interrupted or diverged."""
+        """How each run stands afterwards: finished, interrupted, diverged or failed."""
         try:
             with stop_requests() as stopped:
                 self._start()
@@ -96,15 +96,18 @@ class Driver:
 
     def _start(self) -> None:
         self.progress.say("preparing (compiling takes a while the first time)")
+        self._leave_behind()
         saved, step = self._resumed()
         for member in self.live:
             for notice in dict.fromkeys(member.folder.notices):
                 self._notice(member, notice)
         if step == 0:  # a run that was stopped before its first step begins
             self.streams.begin()
+            self._note_faults()
             self._keep_snapshots()
         else:
             self._restore([saved.get(member.run.name) or member.placeholder(step) for member in self.members])
+            self._note_faults()
             self.progress.notice(f"continuing from step {step:,}")
         self.pace.saved(step)
         self.speed.start(step, sum(self.live[0].folder.speed()["seconds"][-1:]))
@@ -112,6 +115,16 @@ class Driver:
             evaluator.resume(step)
         for member in self.live:
             member.open_sinks(self.sinks, step, self.progress.notice)
+
+    def _leave_behind(self) -> None:
+        """Runs whose environment failed keep their places while the rest of the fleet goes on from further ahead."""
+        steps = {member.run.name: set(member.folder.checkpoint_steps()) for member in self.live}
+        furthest = max(steps.values(), key=lambda each: max(each, default=0), default=set())
+        failed = [member for member in self.live if member.folder.status == "failed"]
+        for member in failed:
+            if len(failed) < len(steps) or (furthest and not furthest & steps[member.run.name]):
+                member.failed = member.folder.manifest.get("cause", "its environment failed")
+                self._notice(member, f"it failed before ({member.failed}) and is trained once the others are finished")
 
     def _resumed(self) -> tuple[dict[str, Saved], int]:
         """What every run saved at the newest step at which all of them did, and that step.
@@ -142,7 +155,7 @@ class Driver:
             said = f"the checkpoint of {place} does not fit this program: {error}"
             raise HeadraceError(f"{said}; --out FOLDER begins the run anew elsewhere") from error
         for member, why in zip(self.members, broken_off, strict=True):
-            if why and not member.diverged:
+            if why and member.live:
                 self._notice(member, f"{why}: a new episode is begun, and the run is no longer exact")
                 member.folder.record_break(self.streams.step, why)
 
@@ -189,14 +202,22 @@ class Driver:
         if saved and self.live:
             self._save()
 
+    def _note_faults(self) -> None:
+        """A stream whose environment has failed is written no further; alone, the fault has ended the training."""
+        for i, fault in list(self.streams.faults.items()):
+            if self.members[i].live:
+                self.members[i].fail(f"{type(fault).__name__}: {fault}")
+                self._notice(self.members[i], f"failed, the others go on: {fault}")
+
     def _write(self, block: Block) -> None:
+        self._note_faults()
         episodes, trouble = block.episodes(), block.trouble()
         means = block.means() if block.end % LOG_EVERY == 0 else None
         self.speed.reached(block.end)
         for i, (quantity, at) in trouble.items():
             self._diverged(self.members[i], quantity, at)
         for i, member in enumerate(self.members):
-            if member.diverged:
+            if not member.live:
                 continue
             member.ended(episodes[i])
             if self.single_steps and member.called:
@@ -205,13 +226,13 @@ class Driver:
                 for finding in member.log(block.end, means[i], self.speed):
                     self._notice(member, finding.sentence)
         if means is not None and self.live:
-            rows = [row for row, member in zip(means, self.members, strict=True) if not member.diverged]
+            rows = [row for row, member in zip(means, self.members, strict=True) if member.live]
             self.progress.metrics({name: float(np.mean([row[name] for row in rows])) for name in rows[0]})
         self.progress.show(self.members[0].run, block.end, self.speed.rate, self._mean_return())
         self._intact = all(member.folder.intact() for member in self.live)
 
     def _diverged(self, member: Member, quantity: str, step: int) -> None:
-        if member.diverged:
+        if not member.live:
             return
         member.diverge(quantity, step)
         if len(self.members) > 1:  # alone, it is the error that ends the training
@@ -225,9 +246,10 @@ class Driver:
 
     def _save(self) -> list[Saved]:
         saved, changes = self.streams.save(), list[TableChanged]()
+        self._note_faults()
         for member, (arrays, state) in zip(self.members, saved, strict=True):
             try:
-                if not member.diverged:
+                if member.live:
                     member.folder.save_checkpoint(self.streams.step, arrays, state)
             except TableChanged as change:  # raised when all are saved
                 changes.append(change)
@@ -252,23 +274,21 @@ class Driver:
 
     def _evaluate(self) -> None:
         for member, evaluator, (arrays, _) in zip(self.members, self.evaluators, self.streams.save(), strict=True):
-            if not member.diverged:
+            if member.live:
                 evaluator.at(self.streams.step, arrays)
 
     def _keep_snapshots(self) -> None:
         for member, (arrays, _) in zip(self.members, self.streams.save(), strict=True):
-            if not member.diverged:
+            if member.live:
                 member.folder.keep_snapshot(self.streams.step, arrays)
 
     def _end(self) -> list[str]:
-        if not self.live:
-            return ["diverged"] * len(self.members)
-        saved = self._save()
+        saved = self._save() if self.live else [({}, {})] * len(self.members)
         return [self._ended(member, arrays) for member, (arrays, _) in zip(self.members, saved, strict=True)]
 
     def _ended(self, member: Member, arrays: dict[str, np.ndarray]) -> str:
-        if member.diverged:
-            return "diverged"
+        if not member.live:
+            return "diverged" if member.diverged else "failed"
         if self.streams.step < self.steps:
             member.interrupt()
             return "interrupted"

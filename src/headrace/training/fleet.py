@@ -24,6 +24,7 @@ class FleetResult(NamedTuple):
     finished: list[str]
     interrupted: list[str]
     diverged: list[str]
+    failed: dict[str, str]  # runs whose environment failed while others went on, and why
     refused: dict[str, str]  # runs whose folder cannot be locked or read, and why
 
 
@@ -41,7 +42,8 @@ def train_fleet(
     """Trains the runs that are not finished yet, together; the same call continues where an earlier one stopped.
 
     `stop_after` (seconds) ends the call early, with everything saved. A run that diverged before keeps its place in
-    the program, unwritten: the numbers of a batched product depend on the size of the batch in the last bit.
+    the program, unwritten: the numbers of a batched product depend on the size of the batch in the last bit. So does a
+    run whose environment has failed, which alone goes on once the others are finished.
     """
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
     if stop_after is not None:
@@ -55,7 +57,7 @@ def train_fleet(
         members, refused = _enter(stack, ordered, Path(out))
         stands = {member.run.name: member.folder.status for member in members}
         rows = [member for member in members if member.folder.status != "finished"]
-        if not all(member.diverged for member in rows):
+        if any(member.live for member in rows):
             streams = _streams_of([member.run for member in rows])
             pace = Pace(every, checkpoint_seconds)
             driver = Driver(streams, rows, pace, progress or Silent(), evaluations=wanted, stop_after=stop_after)
@@ -65,7 +67,8 @@ def train_fleet(
             [name for name, status in stands.items() if status == wanted]
             for wanted in ("finished", "interrupted", "diverged")
         )
-        return FleetResult(finished, interrupted, diverged, refused)
+        failed = {member.run.name: member.failed for member in members if member.failed}
+        return FleetResult(finished, interrupted, diverged, failed, refused)
 
 
 def _require_alike(runs: Sequence[Run]) -> None:
@@ -97,10 +100,13 @@ def _enter(stack: ExitStack, runs: Sequence[Run], out: Path) -> tuple[list[Membe
 def _streams_of(runs: Sequence[Run]) -> Streams:
     agents, seeds, steps = [run.agent for run in runs], [run.seed for run in runs], runs[0].steps
     if runs[0].form == "host":
+        import jax
+
         from headrace.engines.jax.host_fleet import HostFleet
         from headrace.training.pool import Pool
 
-        return HostFleet(agents, Pool([run.env for run in runs]), seeds, steps)
+        pool = Pool([run.env for run in runs], spin=jax.default_backend() != "cpu")
+        return HostFleet(agents, pool, seeds, steps)
     from headrace.engines.jax.fleet import Fleet
 
     return Fleet(agents, [run.env.compiled() for run in runs], seeds, steps)

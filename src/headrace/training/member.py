@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import name_of
-from headrace.engines.base import EpisodeResult, Saved
+from headrace.engines.base import EpisodeResult, HostStream, Saved
 from headrace.errors import HeadraceError
 from headrace.runs.checkpoints import Checkpoint, final_arrays
 from headrace.runs.folder import RunWriter
@@ -41,6 +41,12 @@ class Member:
         self.called: Called | None = None
         found = folder.manifest["diverged"] if folder.status == "diverged" else None
         self.diverged: tuple[str, int] | None = (found["quantity"], found["step"]) if found else None
+        self.failed = ""  # why it is not trained further, while others of its fleet are
+
+    @property
+    def live(self) -> bool:
+        """Whether the run is trained and written; else it only keeps its place in the program."""
+        return not (self.diverged or self.failed)
 
     def resume(self) -> Checkpoint | None:
         """The checkpoint to continue from, with the tables cut back to it."""
@@ -89,6 +95,11 @@ class Member:
         self.diverged = quantity, step
         self.record("diverged", diverged={"quantity": quantity, "step": step})
 
+    def fail(self, cause: str) -> None:
+        """From here on nothing more is written of the run; it can be continued from its last checkpoint."""
+        self.failed = cause
+        self.record("failed", cause=cause)
+
     def record(self, status: str, **details: Any) -> None:
         with suppress(HeadraceError):  # on a full disk; the error that ended the run is the one to show
             self.folder.set_status(status, **details)
@@ -112,8 +123,12 @@ class Member:
     def placeholder(self, step: int) -> Saved:
         """What fits this run's place in the program, for a run that is no longer written."""
         stream = self.run.stream()
-        stream.begin()
-        arrays, state = stream.save()
+        if isinstance(stream, HostStream):  # whose environment may be what has failed
+            stream.engine.begin(np.zeros(stream.env.spec.frame_shape, np.float32))
+            arrays, state = stream.engine.save(), {"env": None}
+        else:
+            stream.begin()
+            arrays, state = stream.save()
         return {**arrays, STEP: np.asarray(step, np.int32)}, state
 
     def close(self) -> None:

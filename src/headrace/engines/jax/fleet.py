@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -37,7 +37,7 @@ from headrace.engines.jax.stream import (
     step_keys,
 )
 from headrace.envs.base import CompiledEnv, TimeStep
-from headrace.errors import BadSetting
+from headrace.errors import BadSetting, HeadraceError
 from headrace.part import is_foreign
 
 Carry = tuple[tuple[Tree, ...], StreamState, Log]
@@ -105,6 +105,7 @@ class Fleet:
     """Streams that advance together. Streams of one game must stand next to each other."""
 
     lockstep = True
+    faults: Mapping[int, HeadraceError] = {}
 
     def __init__(self, agents: Sequence[Agent], envs: Sequence[CompiledEnv], seeds: Sequence[int], steps: int) -> None:
         self.size = len(agents)

@@ -1,13 +1,16 @@
 """Many streams in one compiled program whose environments run on the host, in worker processes.
 
-A step of the fleet: all environments take their actions, and one program makes of what these led to the next states and
-actions. Each stream is the run alone on the host form: the same environment with the same seed, and the same draws.
+The streams are two halves that take turns: while the accelerator learns from what one half saw, the environments of the
+other take their actions. Each stream is the run alone on the host form: the same environment with the same seed, and
+the same draws.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -22,6 +25,11 @@ from headrace.engines.jax.compiled import BUFFER, Log
 from headrace.engines.jax.fleet import GRAPHS, Block, Fleet, cut, on_card, renewed, stack
 from headrace.engines.jax.stream import Finished, Setting, StreamState, Tally, advance, begin, restarted
 from headrace.envs.base import EnvSpec, TimeStep
+from headrace.errors import EnvironmentFault
+
+PATIENCE = 200  # looks at what is waited for before the host sleeps between two of them
+NAP = 2e-5  # seconds
+LAST = 3  # the column of an outcome
 
 
 class Shown(NamedTuple):
@@ -30,27 +38,132 @@ class Shown(NamedTuple):
     spec: EnvSpec
 
 
+class Answer(Protocol):
+    """What the actions of a part led to, a row each. `obs` counts where an episode ended."""
+
+    @property
+    def successor(self) -> np.ndarray: ...
+    @property
+    def obs(self) -> np.ndarray: ...
+    @property
+    def outcome(self) -> np.ndarray:
+        """Reward, terminated, truncated, last: float32."""
+
+
 class Games(Protocol):
     """The environments of a host fleet, a row each, wherever they run: `headrace.training.pool` uses processes."""
 
     specs: list[EnvSpec]
+    parts: list[slice]  # that take turns
+    faults: dict[int, EnvironmentFault]  # rows that stand still, and why
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray: ...
-    def step(self, actions: np.ndarray, step: np.ndarray) -> TimeStep: ...
+    def start(self, part: int, actions: np.ndarray, step: int) -> None: ...
+    def ready(self, part: int) -> bool: ...
+    def answer(self, part: int) -> Answer: ...
     def save(self) -> list[dict[str, Any] | None]: ...
     def restore(self, seeds: Sequence[int], saved: Sequence[dict[str, Any] | None]) -> np.ndarray: ...
     def close(self) -> None: ...
 
 
-def _advance(settings: Setting, layout: Layout, state: StreamState, answer: TimeStep) -> tuple[StreamState, Finished]:
-    """One step of all streams. Frames travel as the environment has them, and become float32 here."""
-    images = {name: getattr(answer, name).astype(jnp.float32) for name in ("obs", "successor")}
-    return jax.vmap(advance)(settings, layout, state, answer._replace(**images))
+def _advance(
+    settings: Setting, layout: Layout, state: StreamState, successor: jax.Array, begun: jax.Array, outcome: jax.Array
+) -> tuple[StreamState, Finished]:
+    """One step of a part. Frames travel as the environment has them, and become float32 here."""
+    reward, *flags = outcome.T
+    terminated, truncated, last = (flag > 0 for flag in flags)
+    ended = last.reshape(-1, *[1] * (begun.ndim - 1))
+    images = (image.astype(jnp.float32) for image in (jnp.where(ended, begun, successor), successor))
+    return jax.vmap(advance)(settings, layout, state, TimeStep(*images, reward, terminated, truncated, last))
 
 
-def _counted_off(state: StreamState) -> tuple[StreamState, Tally]:
-    """The states with their sums begun anew, and what they were."""
-    return state._replace(tally=renewed(state.tally, state.agent.step)), state.tally
+class Clock:
+    """Where the time of the host went, in seconds."""
+
+    def __init__(self) -> None:
+        self.dispatch = 0.0  # handing work to the accelerator
+        self.start = 0.0  # handing work to the environments
+        self.wait = 0.0  # neither: both were at work, or one waited for the other
+
+
+class Half:
+    """Some streams of a fleet, which wait for the accelerator and for their environments in turn."""
+
+    def __init__(self, number: int, rows: slice, settings: Setting, layout: Layout, games: Games, program: Any) -> None:
+        self.number, self.rows, self.layout, self.games, self._program = number, rows, layout, games, program
+        self.settings = jax.tree.map(lambda x: x[rows], settings)
+        frame = games.specs[0]
+        self._none = jnp.zeros((rows.stop - rows.start, *frame.frame_shape), frame.dtype)  # no episode has ended
+        self.state: StreamState | None = None
+        self.stepping = False  # whether it waits for its environments
+
+    def go(self, step: int, clock: Clock) -> tuple[bool, Finished | None] | None:
+        """Goes on where what it waits for is there, else None. Whether it took the step, with what it was if an episode
+        ended in it."""
+        return self._learn(clock) if self.stepping else self._act(step, clock)
+
+    def _act(self, step: int, clock: Clock) -> tuple[bool, None] | None:
+        assert self.state is not None
+        action = self.state.choice.action
+        if not action.is_ready():
+            return None
+        began = time.perf_counter()
+        self.games.start(self.number, np.asarray(action), step)
+        self.stepping = True
+        clock.start += time.perf_counter() - began
+        return False, None
+
+    def _learn(self, clock: Clock) -> tuple[bool, Finished | None] | None:
+        if not self.games.ready(self.number):
+            return None
+        began = time.perf_counter()
+        finished = self.learn(self.games.answer(self.number))
+        self.stepping = False
+        clock.dispatch += time.perf_counter() - began
+        return True, finished
+
+    def learn(self, answer: Answer) -> Finished | None:
+        """Begins to learn from the answer, and asks for the actions that follow."""
+        ended = bool(answer.outcome[:, LAST].any())
+        begun = answer.obs if ended else self._none
+        self.state, finished = self._program(
+            self.settings, self.layout, self.state, answer.successor, begun, answer.outcome
+        )
+        self.state.choice.action.copy_to_host_async()
+        return finished if ended else None
+
+
+class HostBlock(Block):
+    """What some steps of the halves left."""
+
+    def __init__(
+        self, start: int, steps: int, halves: Sequence[Half], ended: Sequence[Sequence[tuple[int, Finished]]],
+        tallies: Sequence[Tally], sights: Sequence[dict[str, jax.Array]],
+    ) -> None:  # fmt: skip
+        self.start, self.steps = start, steps
+        self._rows, self._ended = [half.rows for half in halves], ended
+        self._tallies, self._sights = tallies, sights
+
+    @cached_property
+    def tally(self) -> Tally:
+        return _joined(jax.device_get(self._tallies))
+
+    @cached_property
+    def _sight(self) -> dict[str, Any]:
+        return _joined(jax.device_get(self._sights))
+
+    @cached_property
+    def _log(self) -> Any:
+        log = Log(*(np.zeros((self.steps, self._rows[-1].stop), kind) for kind in ("?", "f4", "i4")))  # type: ignore
+        for rows, ended in zip(self._rows, self._ended, strict=True):
+            for i, finished in ended:
+                for many, values in zip(log, jax.device_get(finished), strict=True):
+                    many[i, rows] = values
+        return log
+
+
+def _joined(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *xs: np.concatenate(xs), *trees)
 
 
 class HostFleet(Fleet):
@@ -58,10 +171,14 @@ class HostFleet(Fleet):
 
     def __init__(self, agents: Sequence[Agent], games: Games, seeds: Sequence[int], steps: int) -> None:
         super().__init__(agents, [Shown(spec) for spec in games.specs], seeds, steps)  # type: ignore[misc]
-        self.games, self.seeds = games, list(seeds)
-        self._advance = jax.jit(_advance, donate_argnums=2, compiler_options=on_card(GRAPHS))
-        self._counted_off = jax.jit(_counted_off, donate_argnums=0)
-        self._state: StreamState | None = None
+        self.games, self.seeds, self.clock = games, list(seeds), Clock()
+        self.faults = games.faults
+        program = jax.jit(_advance, donate_argnums=2, compiler_options=on_card(GRAPHS))  # one for halves of one size
+        self.halves = [
+            Half(i, rows, self.settings, replace(self.layout, actions=self.layout.actions[rows]), games, program)
+            for i, rows in enumerate(games.parts)
+        ]
+        self._renewed = jax.jit(lambda *old: jax.tree.map(jnp.copy, renewed(*old)))  # the old ones are read later
 
     def begin(self) -> None:
         frames = np.asarray(self.games.reset(self.seeds), np.float32)
@@ -69,32 +186,50 @@ class HostFleet(Fleet):
         for group in self.groups:
             first = jax.vmap(lambda setting, obs, layout=group.layout: begin(setting, layout, obs))
             started.append(self._with_room(jax.jit(first)(group.settings, frames[group.rows])))
-        self._state, self.step = jax.tree.map(lambda *xs: jnp.concatenate(xs), *started), 0
+        self._hand_out(started, 0)
 
     def run(self, n: int) -> Block:
-        """Takes n <= 1,000 steps in every stream. A step waits for the actions that the one before it chose."""
-        state, ended = self._going(), []
-        numbers = np.full(self.size, self.step, np.int32)
-        for i in range(n):
-            answer = self.games.step(np.asarray(state.choice.action), numbers + (i + 1))
-            state, finished = self._advance(self.settings, self.layout, state, answer)
-            if answer.last.any():
-                ended.append((i, finished))
-        sight = {} if (self.step + n) % BUFFER else self._sight(self._as_written, state)
-        self._state, tally = self._counted_off(state)
-        self.step += n
-        return Block(self.step - n, n, self._log(n, ended), tally, sight)
+        """Takes n <= 1,000 steps in every stream. The host goes to whichever half has what it waits for."""
+        self._going()
+        ended: list[list[tuple[int, Finished]]] = [[] for _ in self.halves]
+        taken, looks = [0] * len(self.halves), 0
+        while min(taken) < n:
+            looks += 1
+            for half in self.halves:
+                at = taken[half.number]
+                if at < n and (done := half.go(self.step + at + 1, self.clock)) is not None:
+                    looks = 0
+                    took, finished = done
+                    taken[half.number] += took
+                    if finished is not None:
+                        ended[half.number].append((at, finished))
+            if looks:
+                self._wait(looks)
+        return self._left(n, ended)
 
-    def _log(self, n: int, ended: Sequence[tuple[int, Finished]]) -> Log:
-        log: Any = Log(*(np.zeros((n, self.size), kind) for kind in ("?", "f4", "i4")))  # type: ignore[arg-type]
-        for i, finished in ended:
-            for rows, values in zip(log, jax.device_get(finished), strict=True):
-                rows[i] = values
-        return log
+    def _wait(self, looks: int) -> None:
+        began = time.perf_counter()
+        if looks > PATIENCE:
+            time.sleep(NAP)
+        self.clock.wait += time.perf_counter() - began
+
+    def _left(self, n: int, ended: Sequence[Sequence[tuple[int, Finished]]]) -> Block:
+        """What the steps left; sums begin anew where they are to."""
+        sights: list[dict[str, jax.Array]] = []
+        tallies = []
+        for half in self.halves:
+            state = half.state
+            assert state is not None
+            as_written = replace(self._as_written, actions=half.layout.actions)
+            sights.append({} if (self.step + n) % BUFFER else self._sight(as_written, state))
+            tallies.append(state.tally)
+            half.state = state._replace(tally=self._renewed(state.tally, state.agent.step))
+        self.step += n
+        return HostBlock(self.step - n, n, self.halves, ended, tallies, sights)
 
     def save(self) -> list[Saved]:
         """Each stream as it would have saved itself alone."""
-        state, played, saved = jax.device_get(self._going()), self.games.save(), list[Saved]()
+        state, played, saved = _joined(jax.device_get(self._going())), self.games.save(), list[Saved]()
         for group in self.groups:
             template = group.template()
             for row in range(*group.rows.indices(self.size)):
@@ -105,8 +240,8 @@ class HostFleet(Fleet):
     def restore(self, saved: Sequence[Saved]) -> list[str]:
         """Where an environment could not be saved, a new episode is begun."""
         arrays, played = [a for a, _ in saved], [state.get("env") for _, state in saved]
-        self.step = int(arrays[0]["stream/agent/step"])
-        seeds = [s if game else (s + self.step) % 2**31 for s, game in zip(self.seeds, played, strict=True)]
+        step = int(arrays[0]["stream/agent/step"])
+        seeds = [s if game else (s + step) % 2**31 for s, game in zip(self.seeds, played, strict=True)]
         first = np.asarray(self.games.restore(seeds, played), np.float32)
         states = []
         for group in self.groups:
@@ -114,17 +249,26 @@ class HostFleet(Fleet):
             ours = [from_named_arrays("stream", template, arrays[row]) for row in rows]
             ours = [x if played[i] else self._restarted(group, i, x, first[i]) for i, x in zip(rows, ours, strict=True)]
             states.append(self._with_room(stack(ours)))
-        self._state = jax.tree.map(lambda *xs: jnp.concatenate(xs), *states)
+        self._hand_out(states, step)
         return [broken_off(spec, state) for spec, (_, state) in zip(self.games.specs, saved, strict=True)]
 
     def _restarted(self, group: Any, row: int, state: StreamState, obs: np.ndarray) -> StreamState:
         setting = jax.tree.map(lambda x: x[row], self.settings)
         return jax.jit(partial(restarted, layout=group.layout))(setting, state=state, obs=obs)
 
+    def _hand_out(self, groups: Sequence[StreamState], step: int) -> None:
+        """Gives every half its rows of the groups' states."""
+        whole = jax.tree.map(lambda *xs: jnp.concatenate(xs), *groups)
+        for half in self.halves:
+            half.state = jax.tree.map(lambda x, rows=half.rows: jnp.array(x[rows]), whole)
+            half.stepping = False
+        self.step = step
+
+    def _going(self) -> list[StreamState]:
+        states = [half.state for half in self.halves if half.state is not None]
+        if not states:
+            raise RuntimeError("call begin() or restore(...) first")
+        return states
+
     def close(self) -> None:
         self.games.close()
-
-    def _going(self) -> StreamState:
-        if self._state is None:
-            raise RuntimeError("call begin() or restore(...) first")
-        return self._state
