@@ -36,7 +36,8 @@ def kernels(name: str, variant: str, streams: int) -> Counter[str]:
     try:
         fleet.begin()
         fleet.run(3)
-        half, answer = fleet.halves[0], Answer(*(x.copy() for x in fleet.games.answer(0)))
+        half, shown = fleet.halves[0], fleet.games.answer(0)
+        answer = Answer(shown.successor.copy(), shown.obs.copy(), shown.outcome.copy())
         jax.block_until_ready(half.state)
         with tempfile.TemporaryDirectory() as folder:
             with jax.profiler.trace(folder):

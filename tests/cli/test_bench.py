@@ -132,8 +132,8 @@ def test_each_place_has_the_usual_values_of_its_own_words() -> None:
         ("--json /", "cannot write /: Is a directory"),
         ("--on fleet --json none/x.json", "cannot write none/x.json: No such file or directory"),
         ("--on fleet --streams 3", "5 games need as many streams at least, got 3"),
-        ("--on fleet --suite chess", "unknown suite 'chess'. Known: minatar, atari, octax, probe, gym, own."),
-        ("--on fleet --suite minatr", "unknown suite 'minatr'; did you mean 'minatar'? Known: minatar, atari, "),
+        ("--on fleet --suite chess", "unknown suite 'chess'. Known: atari, gym, minatar, octax, own, probe."),
+        ("--on fleet --suite minatr", "unknown suite 'minatr'; did you mean 'minatar'? Known: atari, gym, "),
         ("--on fleet --suite gym", "--game must name an environment of gym"),
         (
             "--on fleet --game brekout",

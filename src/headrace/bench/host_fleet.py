@@ -40,7 +40,7 @@ def measure_host_fleet(suite: str, game: str | None, variant: str, streams: int,
     pool = Pool(envs, spin=accelerated)
     fleet = HostFleet([agent_named(variant)] * streams, pool, list(range(streams)), STEPS)
     try:
-        found = {"on": "fleet", "suite": suite, "games": games, "variant": variant, "streams": streams}
+        found: dict[str, Any] = {"on": "fleet", "suite": suite, "games": games, "variant": variant, "streams": streams}
         found |= {"device": device(), "halves": [half.rows.stop - half.rows.start for half in fleet.halves]}
         found |= {"workers": pool.workers, **_environments(pool, seconds / 4), **_began(fleet)}
         found |= {**_transfers(fleet), **_accelerator(fleet, seconds / 4)}
@@ -117,7 +117,8 @@ def _transfers(fleet: HostFleet) -> dict[str, float]:
 def _accelerator(fleet: HostFleet, seconds: float) -> dict[str, float]:
     """The first half learning from one answer again and again, and how long the host takes to ask for that."""
     half = fleet.halves[0]
-    answer = Answer(*(x.copy() for x in fleet.games.answer(0)))
+    shown = fleet.games.answer(0)
+    answer = Answer(shown.successor.copy(), shown.obs.copy(), shown.outcome.copy())
     half.learn(answer)
     jax.block_until_ready(half.state)
     each, asked, began = list[float](), list[float](), time.perf_counter()
@@ -137,7 +138,7 @@ def _accelerator(fleet: HostFleet, seconds: float) -> dict[str, float]:
     }
 
 
-def _together(fleet: HostFleet, pool: Pool, card_ms: float, seconds: float) -> dict[str, float]:
+def _together(fleet: HostFleet, pool: Pool, card_ms: float, seconds: float) -> dict[str, Any]:
     """The fleet as it trains, metrics read between blocks."""
     fleet.run(BLOCK if jax.default_backend() != "cpu" else FEW)
     block = BLOCK if jax.default_backend() != "cpu" else FEW

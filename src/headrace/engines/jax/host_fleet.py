@@ -73,8 +73,9 @@ def _advance(
     reward, *flags = outcome.T
     terminated, truncated, last = (flag > 0 for flag in flags)
     ended = last.reshape(-1, *[1] * (begun.ndim - 1))
-    images = (image.astype(jnp.float32) for image in (jnp.where(ended, begun, successor), successor))
-    return jax.vmap(advance)(settings, layout, state, TimeStep(*images, reward, terminated, truncated, last))
+    obs, successor = (x.astype(jnp.float32) for x in (jnp.where(ended, begun, successor), successor))
+    timestep = TimeStep(obs, successor, reward, terminated, truncated, last)
+    return jax.vmap(advance)(settings, layout, state, timestep)
 
 
 class Clock:
@@ -105,7 +106,7 @@ class Half:
     def _act(self, step: int, clock: Clock) -> tuple[bool, None] | None:
         assert self.state is not None
         action = self.state.choice.action
-        if not action.is_ready():
+        if not action.is_ready():  # type: ignore[attr-defined]
             return None
         began = time.perf_counter()
         self.games.start(self.number, np.asarray(action), step)
@@ -149,11 +150,11 @@ class HostBlock(Block):
         return _joined(jax.device_get(self._tallies))
 
     @cached_property
-    def _sight(self) -> dict[str, Any]:
+    def _sight(self) -> dict[str, Any]:  # type: ignore
         return _joined(jax.device_get(self._sights))
 
     @cached_property
-    def _log(self) -> Any:
+    def _log(self) -> Any:  # type: ignore
         log = Log(*(np.zeros((self.steps, self._rows[-1].stop), kind) for kind in ("?", "f4", "i4")))  # type: ignore
         for rows, ended in zip(self._rows, self._ended, strict=True):
             for i, finished in ended:
