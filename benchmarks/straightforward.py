@@ -24,7 +24,7 @@ if hasattr(os, "sched_setaffinity"):
 import jax
 
 from headrace.agents import agent_named
-from headrace.bench.suites import Place, place_of
+from headrace.bench.playback import Place, place_of
 from headrace.definition import networks
 from headrace.engines.base import HostStream
 from headrace.engines.jax.engine import ReferenceEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from headrace.bench.kernels import Loop, compiled_loop, count_kernels
+from headrace.bench.kernels import Loop, compiled_loop
 
 TEXT = """HloModule jit_f
 
@@ -54,31 +54,7 @@ def test_it_reads_what_this_version_of_jax_prints() -> None:
     assert found.passes == 10
 
 
-def test_on_a_cpu_kernels_are_not_counted() -> None:
-    assert jax.default_backend() == "cpu"
-    assert count_kernels(None, 10, Loop({}, None)) == (None, None, "not counted on a CPU")
-
-
-class Seen:
-    """A fleet on a device whose profiler has seen these events."""
-
-    def __init__(self, monkeypatch, events) -> None:
-        monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-        monkeypatch.setattr("headrace.bench.kernels._device_events", lambda folder: iter(events))
-
-    def run(self, steps: int) -> Seen:
-        return self
-
-    def episodes(self) -> list[None]:
-        return []
-
-
-def test_a_profiler_that_sees_every_kernel_is_believed(monkeypatch) -> None:
-    fleet = Seen(monkeypatch, ["fusion_1"] * 30 + ["MemcpyD2D"] * 10)
-    assert count_kernels(fleet, 10, Loop({"fusion": 7}, 10)) == (3.0, 1.0, "by the profiler")
-
-
-def test_a_loop_that_runs_as_one_graph_is_counted_in_the_program(monkeypatch) -> None:
-    """The profiler sees the graph's start alone; the compiler has made two steps one pass."""
-    found = count_kernels(Seen(monkeypatch, ["loop"]), 1000, Loop({"fusion": 246, "custom-call": 36, "copy": 2}, 500))
-    assert found == (141.0, 1.0, "in the compiled loop, which the device runs as one graph")
+def test_one_pass_of_an_unrolled_loop_is_several_steps() -> None:
+    """500 passes for 1,000 steps: the compiler has made two steps one pass."""
+    assert Loop({"fusion": 246, "custom-call": 36, "copy": 2}, 500).per_step(1000) == (141.0, 1.0)
+    assert Loop({"fusion": 7}, None).per_step(1000) == (7.0, 0.0)

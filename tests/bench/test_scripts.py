@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import subprocess
@@ -19,24 +18,6 @@ def table(script: str, *words: str) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith("|")]
-
-
-@pytest.mark.long
-def test_both_engines_in_one_table(tmp_path: Path) -> None:
-    file = tmp_path / "found.json"
-    words = ("--suites", "minatar", "--variants", "strq", "--seconds", "0.05", "--out", str(file))
-    head, _, fast, reference = table("engines.py", *words)
-    assert head.startswith("| suite | agent | engine | steps_per_s |")
-    assert fast.startswith("| minatar/breakout | strq | fast |")
-    assert reference.startswith("| minatar/breakout | strq | reference |")
-    (found,) = json.loads(file.read_text())
-    assert found["ratio"] > 0
-
-
-def test_a_fleet_in_a_table() -> None:
-    words = ("--game", "breakout", "--streams", "2", "--variants", "strq", "--seconds", "0.05")
-    _, _, row = table("fleets.py", *words)
-    assert row.startswith("| strq | 2 |")
 
 
 def test_environments_in_a_table() -> None:

@@ -103,9 +103,7 @@ def test_a_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["state_mb_per_step"] == pytest.approx(2 * 2_114_816 / 1e6)
     assert found["kernels_per_step"] is None
     assert sum(found["loop_operations"].values()) > 10
-    title, *_, last = capsys.readouterr().out.splitlines()
-    assert title == "strq, 2 streams of minatar/breakout on cpu"
-    assert last == "kernels are not counted on a CPU"
+    assert capsys.readouterr().out.startswith("strq, 2 streams of minatar/breakout on cpu\n")
 
 
 def test_each_place_has_the_usual_values_of_its_own_words() -> None:

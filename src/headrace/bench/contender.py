@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.agents import Agent
-from headrace.bench.playback import CompiledPlayback, HostPlayback
-from headrace.bench.suites import Place
+from headrace.bench.playback import CompiledPlayback, HostPlayback, Place
 from headrace.engines.base import Backend, HostStream, Stream
 from headrace.training.engine_choice import choose
 from headrace.training.run import Run

@@ -1,4 +1,7 @@
-"""Environments that only play back: the same observations over and over, whatever is done. They cost almost nothing."""
+"""Where a suite is measured: in one of its games, and by playing back observations of its shape.
+
+An environment that plays back shows the same observations over and over, whatever is done, and costs almost nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.envs.base import EnvSpec, TimeStep
+from headrace.envs.registry import Environment, environment
+from headrace.errors import HeadraceError, UnknownName, unknown
 
 FRAMES = 64  # different ones
 EPISODE = 500  # steps: long, so that an auxiliary's window is full at nearly every step
 
+GAMES = {"minatar": "breakout", "octax": "pong", "atari": "pong"}
 SPECS = {
     "minatar": EnvSpec("playback/minatar", (10, 10, 4), ("noop", "left", "right")),
     "octax": EnvSpec("playback/octax", (32, 64, 4), ("none", "one", "two", "three")),
@@ -95,3 +101,37 @@ class CompiledPlayback:
 
     def render(self, state: Any) -> np.ndarray:
         return picture(self._tape.frames[int(state) % FRAMES])
+
+
+class Place(NamedTuple):
+    """A game and its shapes; without the game where it cannot be had, and then why."""
+
+    suite: str
+    game: str
+    spec: EnvSpec
+    env: Environment | None
+    notes: tuple[str, ...] = ()
+
+    def host(self) -> Any:
+        return self.env.host() if self.env is not None else HostPlayback(self.spec)
+
+
+def place_of(suite: str, game: str | None = None) -> Place:
+    if suite not in GAMES:
+        raise unknown("suite", suite, GAMES)
+    name = f"{suite}/{game or GAMES[suite]}"
+    try:
+        env = environment(name)
+        spec = env.host().spec
+    except UnknownName:
+        if game is not None:
+            raise
+        return _without(suite, f"{name} is not there")
+    except HeadraceError as error:
+        return _without(suite, str(error))
+    return Place(suite, name.partition("/")[2], spec, env)
+
+
+def _without(suite: str, why: str) -> Place:
+    note = f"only the update was measured, on played-back observations of {suite}'s shape: {why}"
+    return Place(suite, GAMES[suite], SPECS[suite], None, (note,))

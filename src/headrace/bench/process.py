@@ -1,17 +1,24 @@
-"""The process of a benchmark: bound to one core, libraries held to one thread each, nothing else in it."""
+"""The process of a benchmark: bound to one core, libraries held to one thread each, nothing else in it.
+
+It measures speed, or the most memory that a training process holds, Python and all.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
 
 Task = Mapping[str, Any]
+STEPS = {"minatar": 3000, "octax": 400, "atari": 200}  # enough for everything to be allocated
 
 
 def in_own_process(task: Task) -> Any:
@@ -32,16 +39,42 @@ def in_own_process(task: Task) -> Any:
 
 
 def _do(task: dict[str, Any]) -> Any:
-    what = task.pop("do")
-    if what == "memory":
-        from headrace.bench.memory import peak_rss_mb
-
-        return peak_rss_mb(**task)
-    from headrace.bench.single import measure
     from headrace.engines.jax.programs import reuse_compiled_programs
 
     reuse_compiled_programs()
+    if task.pop("do") == "memory":
+        return peak_rss_mb(**task)
+    from headrace.bench.single import measure
+
     return measure(**task)
+
+
+def peak_rss_mb(suite: str, game: str | None, variant: str, engine: str) -> float:
+    """Trains a little, as `headrace train` does, and says how much memory this process has held at most."""
+    from headrace.agents import agent_named
+    from headrace.bench.contender import Contender
+    from headrace.bench.playback import place_of
+    from headrace.training.single import train
+
+    place = place_of(suite, game)
+    if place.env is None:
+        stream = Contender(engine, agent_named(variant), place).streams["update"]
+        stream.run(STEPS[suite])
+        stream.save()
+    else:
+        with tempfile.TemporaryDirectory() as out:
+            train(variant, place.env, steps=STEPS[suite], engine=engine, out=out, checkpoint_every=1000)
+    return _high_water_mb()
+
+
+def _high_water_mb() -> float:
+    """Of this program alone: what the system counts for a process includes the one it was started from."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (2**20 if sys.platform == "darwin" else 1024)
 
 
 def main() -> None:

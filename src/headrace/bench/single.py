@@ -12,7 +12,7 @@ from headrace.agents import agent_named
 from headrace.bench.contender import Block, Contender
 from headrace.bench.cost import Cost, cost_of
 from headrace.bench.peaks import Peaks, measure_peaks
-from headrace.bench.suites import place_of
+from headrace.bench.playback import place_of
 
 BLOCKS = 5  # of each kind and engine, one after the other in turn
 KINDS = {"update": "update_steps_per_s", "whole": "steps_per_s"}

@@ -86,24 +86,10 @@ HOST_FLEET_ROWS = (
 
 
 def fleet_text(found: Figures) -> str:
+    rows = HOST_FLEET_ROWS if "workers" in found else FLEET_ROWS
+    width = max(len(label) for _, label, _ in rows) + 2
+    title = f"{found['variant']}, {counted(found['streams'], 'stream')} of {', '.join(found['games'])} on {found['device']}"
     if "workers" in found:
-        return _host_fleet_text(found)
-    width = max(len(label) for _, label, _ in FLEET_ROWS) + 2
-    streams, games = counted(found["streams"], "stream"), ", ".join(found["games"])
-    lines = [
-        f"{found['variant']}, {streams} of {games} on {found['device']}",
-        *(label.ljust(width) + _cell(found[key], form) for key, label, form in FLEET_ROWS),
-        f"kernels {'are' if found['kernels_per_step'] is None else 'counted:'} {found['kernels_from']}",
-    ]
-    return "\n".join(lines)
-
-
-def _host_fleet_text(found: Figures) -> str:
-    width = max(len(label) for _, label, _ in HOST_FLEET_ROWS) + 2
-    streams, games, workers = counted(found["streams"], "stream"), ", ".join(found["games"]), found["workers"]
-    lines = [
-        f"{found['variant']}, {streams} of {games} on {found['device']}, {counted(workers, 'worker')}, "
-        f"halves of {' and '.join(map(str, found['halves']))}",
-        *(label.ljust(width) + _cell(found[key], form) for key, label, form in HOST_FLEET_ROWS),
-    ]
-    return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
+        title += f", {counted(found['workers'], 'worker')}, halves of {' and '.join(map(str, found['halves']))}"
+    lines = [title, *(label.ljust(width) + _cell(found[key], form) for key, label, form in rows)]
+    return "\n".join([*lines, *(f"note: {note}" for note in found.get("notes", ()))])
