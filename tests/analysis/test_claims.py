@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headrace.analysis.artefacts import compared
+from headrace.analysis.artefacts import pairs_table
 from headrace.analysis.claims import CLAIMS, claims_table, cosine_matrix, judge, spoken_of
 from headrace.analysis.paper import UNITS, table
 from headrace.analysis.records import find_runs
@@ -97,9 +97,9 @@ def test_an_interval_alone_decides_nothing(tmp_path, rng):
 def test_a_claim_is_not_at_odds_with_the_pairs_beside_it(tmp_path, rng):
     group = two_agents(tmp_path, "dqn", "dqn+spr", [0.5, 0.9, 1.0], [0.4, 0.7, 0.8], MINATAR[:2])
     found = verdicts(group, rng)[DQN]
-    (pair,) = compared(group, rng)
-    assert found.p == pytest.approx(pair.p, abs=0.03)
-    assert (found.verdict == UNKNOWN) == (pair.p >= LEVEL)
+    (pair,) = pairs_table(group, rng).data
+    assert found.p == pytest.approx(pair["p"], abs=0.03)
+    assert (found.verdict == UNKNOWN) == (pair["p"] >= LEVEL)
 
 
 def test_a_test_alone_decides_nothing_either():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.analysis import stats
-from headrace.analysis.stats import AGGREGATES, bootstrap, interval, percentiles, profile, profile_of_means
+from headrace.analysis.stats import AGGREGATES, bootstrap, interval, percentiles, profile
 
 SHAPES = [(1, 1), (2, 3), (3, 1), (5, 26), (7, 4)]
 NAMES = {"mean": "aggregate_mean", "median": "aggregate_median", "iqm": "aggregate_iqm"}
@@ -35,8 +35,6 @@ def test_the_probability_of_improvement_does_too(rliable, shape):
 def test_profiles_do_too(rliable, shape):
     x, thresholds = scores(shape), np.linspace(0, 4, 17)
     np.testing.assert_allclose(profile(x, thresholds), rliable.library.score_distributions(x, thresholds))
-    theirs = rliable.library.average_score_distributions(x, thresholds)
-    np.testing.assert_allclose(profile_of_means(x, thresholds), theirs)
 
 
 def same_draws(monkeypatch, seed):

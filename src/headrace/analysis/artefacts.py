@@ -57,17 +57,17 @@ def tables(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Table]
         made += [scores_table(group, unit) for unit in units]
     many = [group for group in groups if group.has_many]
     made += [formula_table(many), interval_table(many, rng)]
-    made += [comparison_table(group, compared(group, rng)) for group in groups]
+    made += [pairs_table(group, rng) for group in groups]
     made += [claims_table(judgements(groups, rng)), rank_table(groups), probe_table(groups)]
     made += [ablation_table(groups, rng), cost_table(groups)]
     yield from (table for table in made if table.rows)
 
 
-def compared(group: Group, rng: np.random.Generator) -> list[Any]:
+def pairs_table(group: Group, rng: np.random.Generator) -> Table:
     """The pairs of agents that the paper speaks of, those of which the group has scores."""
     matrices = group.matrices(even_unit(group.suite))
     known = {agent for agent, matrix in matrices.items() if np.isfinite(matrix).any()}
-    return pairwise(matrices, [pair for pair in PAIRS if set(pair) <= known], rng)
+    return comparison_table(group, pairwise(matrices, [pair for pair in PAIRS if set(pair) <= known], rng))
 
 
 def looks_in(groups: Sequence[Group]) -> Looks:

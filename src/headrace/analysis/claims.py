@@ -22,8 +22,6 @@ from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, mean
 from headrace.analysis.table import Cell, Table, between, number
 from headrace.analysis.verdicts import (
-    FAILS,
-    HOLDS,
     LEVEL,
     UNKNOWN,
     Bounded,
@@ -35,10 +33,6 @@ from headrace.analysis.verdicts import (
 )
 from headrace.errors import counted
 
-__all__ = [
-    "CLAIMS", "COSINE", "FAILS", "HOLDS", "MIN_SEEDS", "UNKNOWN", "Claim", "Evidence", "Judgement", "claims_table",
-    "cosine", "cosine_matrix", "judge", "lacking", "ordering", "rank_above", "spoken_of",
-]  # fmt: skip
 MIN_SEEDS = 3
 NEAR_ZERO = 0.1  # a cosine within this of 0 is near 0
 MARGIN = 0.05  # of the base agent's mean: how far below it still counts as "at" it

@@ -23,7 +23,7 @@ from headrace.runs import manifest, packs
 from headrace.runs.files import open_file
 from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score, status_of
 from headrace.runs.rows import last_rows, newest_step, sampled_rows
-from headrace.runs.tables import Columns, content
+from headrace.runs.tables import Columns
 
 STATES = ("finished", "running", "interrupted", "diverged", "failed")  # in the order in which they are told
 PARTS = {METRICS, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest
@@ -73,17 +73,16 @@ class Record:
 
         Columns that the run does not log are absent.
         """
+        return {name: column for name, column in self.table(points).items() if name in ("step", *columns)}
+
+    def table(self, points: int = CURVE_POINTS) -> Columns:
+        """All columns of metrics.csv at those rows."""
         path = self.path / METRICS
         try:
             facts = (packs.holder(self.path) or path).stat()
         except OSError:
             return {}
-        return dict(_sampled(path, facts.st_mtime_ns, facts.st_size, ("step", *columns), points))
-
-    def columns(self) -> list[str]:
-        """What the run logs."""
-        header = content(self.path / METRICS).partition(b"\n")[0]
-        return header.decode(errors="replace").strip().split(",") if header else []
+        return _sampled(path, facts.st_mtime_ns, facts.st_size, points)
 
 
 @dataclass(frozen=True)
@@ -240,10 +239,10 @@ def duplicates(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     return [record for record in records if id(record) in kept], said
 
 
-@lru_cache(maxsize=1 << 13)
-def _sampled(path: Path, changed: int, size: int, columns: tuple[str, ...], points: int) -> Columns:
-    """What was read is kept until the table changes: several figures want the same column of thousands of runs."""
-    return sampled_rows(path, columns, points)
+@lru_cache(maxsize=1 << 12)
+def _sampled(path: Path, changed: int, size: int, points: int) -> Columns:
+    """What was read is kept until the table changes: several figures want columns of thousands of runs."""
+    return sampled_rows(path, points)
 
 
 def finite_or_nan(value: Any) -> float:

@@ -101,12 +101,6 @@ def profile(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return _nan_mean(task_means(above))
 
 
-def profile_of_means(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The share of tasks whose mean score is above each threshold."""
-    means = task_means(scores)[..., None, :]
-    return _nan_mean(np.where(np.isnan(means), np.nan, (means > np.asarray(thresholds)[:, None]).astype(float)))
-
-
 def resampled(scores: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """`count` matrices like `scores`, the runs of every task drawn anew with replacement from that task's own."""
     runs, tasks = scores.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def last_rows(path: Path, count: int) -> Columns:
     lines = data.split(b"\n")[:-1]  # without a last line that is still being written
     lines = lines if start == first else lines[1:]
     names, kept = _names(header), lines[-count:]
-    found = _columns(names, names, kept)
+    found = _columns(names, kept)
     if kept and len(found.get("step", ())) < len(kept):
         raise HeadraceError(f"{path} is damaged: its last rows are not rows of numbers")
     return found
@@ -45,8 +45,8 @@ def newest_step(path: Path, columns: Columns) -> int:
     return int(step)
 
 
-def sampled_rows(path: Path, columns: Sequence[str], count: int) -> Columns:
-    """At most `count` evenly spaced rows of the columns that the table has, its last row among them.
+def sampled_rows(path: Path, count: int) -> Columns:
+    """At most `count` evenly spaced rows of a table, its last row among them.
 
     A row that is not one of numbers is left out. Tables of equal length are sampled at equal rows, so that runs of one
     budget can be averaged point by point.
@@ -57,7 +57,7 @@ def sampled_rows(path: Path, columns: Sequence[str], count: int) -> Columns:
         return {}
     rows = len(ends) - 1
     lines = [data[ends[i] + 1 : ends[i + 1]] for i in picked(rows, count)]
-    return _columns(_names(data[: ends[0]]), set(columns), lines)
+    return _columns(_names(data[: ends[0]]), lines)
 
 
 def picked(rows: int, count: int) -> np.ndarray:
@@ -69,16 +69,15 @@ def _names(header: bytes) -> list[str]:
     return header.decode(errors="replace").strip().split(",")
 
 
-def _cells(lines: list[bytes], places: list[int], width: int) -> Iterator[list[float]]:
-    """The cells at those places of every line that is a row of numbers."""
+def _cells(lines: list[bytes], width: int) -> Iterator[list[float]]:
+    """Every line that is a row of so many numbers."""
     for line in lines:
         cells = line.split(b",")
         with suppress(ValueError):
             if len(cells) == width:
-                yield [float(cells[i]) for i in places]
+                yield [float(cell) for cell in cells]
 
 
-def _columns(names: list[str], wanted: Container[str], lines: list[bytes]) -> Columns:
-    places = [i for i, name in enumerate(names) if name in wanted]
-    values = np.array(list(_cells(lines, places, len(names))), np.float64).reshape(-1, len(places))
-    return {names[i]: values[:, k] for k, i in enumerate(places)} if len(values) else {}
+def _columns(names: list[str], lines: list[bytes]) -> Columns:
+    values = np.array(list(_cells(lines, len(names))), np.float64).reshape(-1, len(names))
+    return {name: values[:, i] for i, name in enumerate(names)} if len(values) else {}

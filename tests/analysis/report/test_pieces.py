@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from headrace.analysis import records
 from headrace.analysis.colour import DARK_GROUND, ENOUGH, contrast, lifted
 from headrace.analysis.records import read_record
 from headrace.analysis.report.charts import lines, numbers, series
 from headrace.analysis.report.html import Html, tag
-from headrace.analysis.report.once import ReadOnce
 from headrace.analysis.report.page import safe_json
 from headrace.analysis.report.quantities import QUANTITIES, quantity
 from headrace.analysis.report.sections.overview import hours_of, rate_of
@@ -102,15 +102,17 @@ def test_a_run_that_goes_on_has_the_time_that_it_logged(tmp_path):
     assert hours_of(read_record(path)) == pytest.approx(2)
 
 
-def test_a_record_that_reads_once_says_the_same(tmp_path):
+def test_a_table_is_read_again_only_when_it_has_changed(tmp_path, monkeypatch):
     record = read_record(write_run(tmp_path, make_run("qrc+spr", "minatar/breakout", steps=1e6), 5.0, rows=1000))
-    once = ReadOnce.of(record)
-    for columns in (("return",), ("return", "aux_loss"), ("nowhere",)):
-        ours, theirs = once.curve(columns), record.curve(columns)
-        assert ours.keys() == theirs.keys()
-        assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
-    (record.path / METRICS).unlink()
-    assert len(once.curve()["step"]) > 300
+    reads, whole = [], records.sampled_rows
+    monkeypatch.setattr(records, "sampled_rows", lambda *words: reads.append(1) or whole(*words))
+    assert len(record.curve()["step"]) > 300
+    assert record.curve(("aux_loss", "nowhere")).keys() == {"step", "aux_loss"}
+    assert len(reads) == 1
+    with (record.path / METRICS).open("a") as table:
+        table.write("\n")
+    assert record.curve().keys() == {"step", "return"}
+    assert len(reads) == 2
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 249, 250, 251, 400, 501])

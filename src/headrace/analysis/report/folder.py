@@ -12,7 +12,6 @@ from headrace.analysis.records import find_runs, is_report
 from headrace.analysis.report import videos
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
-from headrace.analysis.report.once import read_once
 from headrace.analysis.report.parts import Memory
 from headrace.analysis.report.site import Site, require_runs
 from headrace.errors import HeadraceError
@@ -33,7 +32,7 @@ def write_report(runs: str | Path, out: str | Path, video_count: int = 0, say: S
     require_matplotlib()
     root, out = Path(runs), Path(out)
     _require_report_or_nothing(out)
-    found = read_once(find_runs(root))
+    found = find_runs(root)
     require_runs(root, found)
     context = Context(root, found)
     made, notices = _play(context, video_count, say)
@@ -74,13 +73,11 @@ def _play(context: Context, count: int, say: Say) -> tuple[dict[str, bytes], lis
 
 
 def _fill(folder: Path, site: Site, made: Mapping[str, bytes]) -> int:
-    count = 0
-    for address, make in site.files():
+    for address, make in site.files.items():
         _write(folder / address, make())
-        count += 1
     for key, video in made.items():
         _write(folder / videos.address(key), video)
-    return count + len(made)
+    return len(site.files) + len(made)
 
 
 def _write(path: Path, content: bytes) -> None:

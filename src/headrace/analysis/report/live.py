@@ -56,12 +56,7 @@ class Live:
         if (address, query.partition("&")[0]) == ("data/parts/figures.js", "draw"):
             self.draw()
         site = self.site()
-        folder, _, name = address.rpartition("/")
-        stem, _, kind = name.rpartition(".")
-        if address == "digest.json":
-            return site.digest
-        if folder == "data/parts" and kind == "js" and any(part.id == stem for part, _ in site.parts):
-            return lambda: site.part_file(stem)
-        if folder == "videos" and kind == "gif" and stem in site.by_key and videos.playable(site.by_key[stem]):
-            return lambda: self.film(site.by_key[stem])
-        return site.file(address)
+        key = address.removeprefix("videos/").removesuffix(".gif")
+        if address == videos.address(key) and key in site.by_key and videos.playable(site.by_key[key]):
+            return lambda: self.film(site.by_key[key])
+        return site.files.get(address)

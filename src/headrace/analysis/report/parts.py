@@ -6,11 +6,15 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from headrace.analysis.report.charts import Chart
+from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
+from headrace.analysis.scores import Group
 
 Make = Callable[[], bytes]  # a file's content, made when it is wanted
 
@@ -40,6 +44,27 @@ class Section(NamedTuple):
     inputs: Hashable
     make: Callable[[], Body]
     tab: str = ""  # behind which it lies; of none where it is always shown
+
+
+def of_each_group(
+    context: Context,
+    name: str,
+    title: str,
+    make: Callable[[Context, Group], Body],
+    inputs: Callable[[Group], Hashable],
+    shown: Callable[[Group], bool] = lambda group: True,
+) -> list[Section]:
+    """A section for each group of which there is something to show, behind the group's tab."""
+    return [
+        Section(f"{name}-{group.slug}", title, inputs(group), partial(make, context, group), context.tab(group))
+        for group in context.groups
+        if shown(group)
+    ]
+
+
+def same_each_time() -> np.random.Generator:
+    """Randomness of bootstraps: the same runs give the same page."""
+    return np.random.default_rng(0)
 
 
 class Memory:

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 from headrace.analysis.records import Found, Problem, Record, find_runs, read_record
-from headrace.analysis.report.once import ReadOnce, read_once
 from headrace.errors import HeadraceError
 from headrace.runs import manifest, packs
 from headrace.runs.folder import METRICS, SPEED
@@ -43,18 +42,13 @@ class Shelf:
 
     def _whole(self) -> Found:
         self._searched = time.monotonic()
-        found = read_once(find_runs(self.root))
-        before = {record.path: record for record in self._found.records}
-        inside = [self._kept(before.get(r.path), r) for r in found.records if not self._outward(r.path)]
+        found = find_runs(self.root)
+        inside = [r for r in found.records if not self._outward(r.path)]
         refused = [Problem(r.path, self._outward(r.path)) for r in found.records if self._outward(r.path)]
         self._found = Found(inside, [*found.problems, *refused], found.foreign)
         self._stamps = {record.path: self._state(record) for record in inside}
         self._folders = {path: _stamp(path) for path in {self.root, *(record.path.parent for record in inside)}}
         return self._found
-
-    def _kept(self, old: Record | None, new: Record) -> Record:
-        """The record of the last look where nothing has changed: it has its table already."""
-        return old if old and self._stamps.get(old.path) == self._state(old) else new
 
     def _again(self, record: Record) -> Record:
         state = self._state(record)
@@ -63,7 +57,7 @@ class Shelf:
         if why := self._outward(record.path):
             raise HeadraceError(why)
         self.reads += 1
-        fresh = ReadOnce.of(read_record(record.path))
+        fresh = read_record(record.path)
         # Stamped before it was read: what changed meanwhile is read at the next look.
         self._stamps[record.path] = (*state[:-1], fresh.state == "running")
         return fresh

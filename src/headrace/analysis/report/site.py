@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -49,23 +49,16 @@ class Site:
     def by_key(self) -> dict[str, Record]:
         return {self.context.key(record): record for record in self.context.found.records}
 
-    def files(self) -> Iterator[tuple[str, Make]]:
-        """Every file of the report but videos."""
-        yield "index.html", self.index
-        for key in self.by_key:
-            yield f"data/runs/{key}.js", partial(self.run_file, key)
-        for _, body in self.parts:
-            yield from body.files.items()
-
-    def file(self, address: str) -> Make | None:
-        """The file at an address of `files`, found without making a list of them all."""
-        if address in ("", "index.html"):
-            return self.index
-        folder, _, name = address.rpartition("/")
-        key, _, kind = name.partition(".")
-        if folder == "data/runs" and kind == "js" and key in self.by_key:
-            return partial(self.run_file, key)
-        return next((body.files[address] for _, body in self.parts if address in body.files), None)
+    @cached_property
+    def files(self) -> dict[str, Make]:
+        """Every file of the report but videos, by its address; on a live page also what it asks for news."""
+        found: dict[str, Make] = {"index.html": self.index}
+        found |= {f"data/runs/{key}.js": partial(self.run_file, key) for key in self.by_key}
+        for part, body in self.parts:
+            found |= body.files
+            if self.live:
+                found[f"data/parts/{part.id}.js"] = partial(self.part_file, part, body)
+        return found | ({"digest.json": self.digest} if self.live else {})
 
     def index(self) -> bytes:
         agents = [{"name": agent, "dash": dash_of(self.context.looks[agent])} for agent in self.context.agents]
@@ -83,13 +76,10 @@ class Site:
         body = run_page(self.context, record, self.video(record, key))
         return as_script({"id": f"run-{key}", "html": body.html, **body.data()})
 
-    def part_file(self, id_: str) -> bytes:
+    def part_file(self, part: Section, body: Body) -> bytes:
         """A part as it is now, for a page that asks for news."""
-        body = next((body for part, body in self.parts if part.id == id_), None)
-        if body is None:
-            raise HeadraceError(f"the page has no part {id_!r}")
-        rows = self.rows if id_ == "runs" else None
-        return as_script({"id": id_, "version": body.version, "html": body.html, **body.data(), "runs": rows})
+        rows = self.rows if part.id == "runs" else None
+        return as_script({"id": part.id, "version": body.version, "html": body.html, **body.data(), "runs": rows})
 
     def digest(self) -> bytes:
         """What a page needs to know in order to ask for what has changed."""

@@ -11,9 +11,8 @@ from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Make, links
 from headrace.analysis.scores import Group
-from headrace.analysis.table import Cell, Table
+from headrace.analysis.table import MARKS, Cell, Table
 
-SIGNS = {"above": "▲", "below": "▼", "same": "≈"}
 WORDY = ("suite", "agent", "environment", "ablation", "value", "variable", "measure", "claim", "verdict", "evidence")
 WORDS = {"above": "above the paper's", "below": "below the paper's", "same": "as in the paper, within chance"}
 
@@ -75,7 +74,7 @@ def _cell(context: Context, cell: Cell, words: str | None, first: bool) -> Html:
         return tag("th", _known(context, cell.text), scope="row")
     second = [tag("small", "paper ", cell.paper)] if cell.paper else []
     if cell.difference:
-        sign = SIGNS.get(cell.mark, "")
+        sign = MARKS[cell.mark]
         second.append(
             tag("small", f"{cell.difference} {sign}".strip(), class_=f"diff {cell.mark}", title=WORDS.get(cell.mark))
         )

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 
-import numpy as np
-
-from headrace.analysis.claims import FAILS, HOLDS, UNKNOWN, Judgement, claims_table, judge, spoken_of
+from headrace.analysis.claims import Judgement, claims_table, judge, spoken_of
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
-from headrace.analysis.report.parts import Body, Section, links, together
+from headrace.analysis.report.parts import Body, Section, links, of_each_group, same_each_time, together
 from headrace.analysis.report.sections.representation import latents_stamp
-from headrace.analysis.report.sections.results import standing
+from headrace.analysis.report.sections.scores import standing
 from headrace.analysis.report.tables import own, table_files
 from headrace.analysis.scores import Group
+from headrace.analysis.verdicts import FAILS, HOLDS, UNKNOWN
+from headrace.errors import counted
 
-SEED = 0  # of the bootstraps: the same runs give the same page
 KINDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "open"}
 SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?"}
 
 
 def claims(context: Context) -> list[Section]:
-    return [
-        Section(
-            f"claims-{group.slug}",
-            "Claims",
-            (standing(group), latents_stamp(group)),
-            partial(_body, group),
-            context.tab(group),
-        )
-        for group in context.groups
-        if spoken_of(group)
-    ]
+    return of_each_group(
+        context, "claims", "Claims", _body, lambda group: (standing(group), latents_stamp(group)), spoken_of
+    )
 
 
-def _body(group: Group) -> Body:
-    found = judge(group, np.random.default_rng(SEED))
+def _body(context: Context, group: Group) -> Body:
+    found = judge(group, same_each_time())
     table = own(claims_table(found), group)
     files = table_files(table)
     told = [one for one in found if one.verdict != UNKNOWN]
@@ -70,7 +60,4 @@ def _claim(one: Judgement) -> Html:
 def _folded(found: list[Judgement]) -> Html:
     if not found:
         return Html("")
-    count = (
-        f"{len(found)} claims that these runs cannot tell" if len(found) > 1 else "1 claim that these runs cannot tell"
-    )
-    return tag("details", tag("summary", count), _listed(found))
+    return tag("details", tag("summary", f"{counted(len(found), 'claim')} that these runs cannot tell"), _listed(found))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from headrace.analysis.ablations import ablation_table, present
 from headrace.analysis.cost import cost_table
 from headrace.analysis.paper import even_unit
@@ -13,13 +11,12 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import dots, row
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
-from headrace.analysis.report.parts import Body, Section, panel, panels, together
-from headrace.analysis.report.sections.results import standing
+from headrace.analysis.report.parts import Body, Section, panel, panels, same_each_time, together
+from headrace.analysis.report.sections.scores import standing
 from headrace.analysis.report.tables import table_body
 from headrace.analysis.scores import Group
 from headrace.analysis.table import Table
 
-SEED = 0  # of the bootstraps: the same runs give the same page
 ABLATIONS_ABOUT = (
     "One setting varied at a time. The charts show the mean over environments and seeds on one scale with its 95% "
     "bootstrap interval; agents that are switched off above are not in them."
@@ -35,7 +32,7 @@ def ablations(context: Context) -> list[Section]:
 
 
 def _ablations(context: Context) -> Body:
-    table = ablation_table(context.groups, np.random.default_rng(SEED))
+    table = ablation_table(context.groups, same_each_time())
     shown = [_of(context, group, table) for group in context.groups]
     return together(Body(tag("p", ABLATIONS_ABOUT, class_="soft")), *shown, table_body(context, table))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
@@ -13,30 +12,20 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import Chart, lines, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
-from headrace.analysis.report.parts import Body, Section, panel, panels, together
+from headrace.analysis.report.parts import Body, Section, of_each_group, panel, panels, same_each_time, together
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import FEWEST
 from headrace.errors import counted
 
-SEED = 0  # of the bootstraps: the same runs give the same page
 RETURN = charts.axis("return of 100 episodes", "raw reward")
 
 
 def learning_curves(context: Context) -> list[Section]:
-    return [
-        Section(
-            f"curves-{group.slug}",
-            "Learning curves",
-            group.records,
-            partial(_body, context, group),
-            context.tab(group),
-        )
-        for group in context.groups
-    ]
+    return of_each_group(context, "curves", "Learning curves", _body, lambda group: group.records)
 
 
 def _body(context: Context, group: Group) -> Body:
-    found = env_curves(group, "return", np.random.default_rng(SEED))
+    found = env_curves(group, "return", same_each_time())
     is_short = any(curve.short for by_agent in found.values() for curve in by_agent.values())
     about = Body(tag("p", _about(group), f" {SHORT_RUNS}" if is_short else "", class_="soft"))
     shown = [_panel(context, group, env, found[env]) for env in group.envs]
@@ -46,7 +35,7 @@ def _body(context: Context, group: Group) -> Body:
 def _whole(context: Context, group: Group) -> list[Body]:
     """The mean over environments on one scale, where there are several and some agent has them all."""
     unit = even_unit(group.suite)
-    found = suite_curves(group, "return", np.random.default_rng(SEED), unit) if len(group.envs) > 1 else {}
+    found = suite_curves(group, "return", same_each_time(), unit) if len(group.envs) > 1 else {}
     if not any(np.isfinite(curve.mean).any() for curve in found.values()):
         return []
     x, y = {**charts.STEPS, "max": group.steps}, charts.axis("score", unit.label)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from headrace.analysis.curves import grid, suite_curves
 from headrace.analysis.latents import NUMBERS
@@ -16,13 +13,21 @@ from headrace.analysis.report import charts
 from headrace.analysis.report.charts import lines, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, tag
-from headrace.analysis.report.parts import Body, Section, heading, panel, panels, together
+from headrace.analysis.report.parts import (
+    Body,
+    Section,
+    heading,
+    of_each_group,
+    panel,
+    panels,
+    same_each_time,
+    together,
+)
 from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.tables import own, table_body
 from headrace.analysis.scores import Group
 from headrace.runs import packs
 
-SEED = 0  # of the bootstraps: the same runs give the same page
 COSINES = ("cosine_before_orth", "cosine_before_orth2")
 COSINE_ABOUT = (
     "The cosine between the RL update and the auxiliary update on the encoder, mean over environments and seeds, with "
@@ -31,16 +36,9 @@ COSINE_ABOUT = (
 
 
 def representation(context: Context) -> list[Section]:
-    return [
-        Section(
-            f"representation-{group.slug}",
-            "Representation",
-            (group.records, latents_stamp(group)),
-            partial(_body, context, group),
-            context.tab(group),
-        )
-        for group in context.groups
-    ]
+    return of_each_group(
+        context, "representation", "Representation", _body, lambda group: (group.records, latents_stamp(group))
+    )
 
 
 def latents_stamp(group: Group) -> tuple[int, ...]:
@@ -67,7 +65,7 @@ def _cosines(context: Context, group: Group) -> Body:
 
 
 def _cosine(context: Context, group: Group, column: str) -> Body:
-    found = suite_curves(group, column, np.random.default_rng(SEED))
+    found = suite_curves(group, column, same_each_time())
     if not found:
         return Body(Html(""))
     what = quantity(column)

@@ -88,7 +88,7 @@ def run_page(context: Context, record: Record, video: Html) -> Body:
 
 
 def _logged(record: Record) -> tuple[Columns, Columns]:
-    return _thinned(record.curve(record.columns())), sampled_rows(record.path / SPEED, ("step", "steps_per_s"), POINTS)
+    return _thinned(record.table()), sampled_rows(record.path / SPEED, POINTS)
 
 
 def _thinned(table: Columns) -> Columns:
