@@ -1,4 +1,4 @@
-"""What a folder of results holds of a plan, and taking its runs for done."""
+"""What a folder of results holds of a plan."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.reproduce.coverage import Missing, Place, adopt, coverage
+from headrace.reproduce.coverage import Missing, Place, coverage
 from headrace.reproduce.plans import PaperTable
-from headrace.sweep.resolve import resolved
-from headrace.sweep.status import standings
 from headrace.training.run import Run, make_run
 from tests.analysis.synthetic import write_run
 
@@ -81,26 +79,3 @@ def test_a_damaged_run_is_not_counted_and_named(results: Path) -> None:
 def test_results_that_are_not_there_are_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(HeadraceError, match=r"there is no folder .*nowhere.*--results"):
         coverage(tmp_path / "nowhere", "minatar", PLAN)
-
-
-def test_finished_records_are_taken_for_done_and_no_others(results: Path, tmp_path: Path) -> None:
-    out = tmp_path / "runs"
-    assert adopt(results, PLAN, out) == (2, 0)
-    states = [s.state for s in standings(resolved(PLAN, "local", out), out)]
-    assert states == ["done", "done"] + ["left"] * 6
-    assert adopt(results, PLAN, out) == (0, 0)
-
-
-def test_a_run_that_was_begun_is_never_replaced_by_a_record(results: Path, tmp_path: Path) -> None:
-    out = tmp_path / "runs"
-    mine = write_run(out, by_reference(PLAN[0]), 1.0, status="interrupted", share=0.2)
-    before = (mine / "manifest.json").read_bytes()
-    assert adopt(results, PLAN[:1], out) == (0, 0)
-    assert (mine / "manifest.json").read_bytes() == before
-
-
-def test_records_of_earlier_arithmetic_are_counted_and_not_taken(results: Path, tmp_path: Path) -> None:
-    for number, record in enumerate([path for path in results.rglob("*_5M_*") if path.is_dir()]):
-        record.rename(record.with_name(f"{record.name[:-8]}{number:08}"))  # as if its numbers had been other ones
-    assert adopt(results, PLAN, tmp_path / "runs") == (0, 2)
-    assert list(tmp_path.glob("runs/*")) == []

@@ -15,7 +15,6 @@ import pytest
 from headrace.analysis.latents import read_latents
 from headrace.analysis.records import find_runs, read_record
 from headrace.cli.main import main
-from headrace.reproduce.coverage import adopt
 from headrace.reproduce.plans import MINATAR
 from headrace.runs import packs
 from headrace.runs.folder import RunFolder
@@ -200,11 +199,6 @@ def test_commands_read_packed_results(results: Path, tmp_path: Path, capsys: pyt
     assert main(["report", str(results), "--out", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report/index.html").read_text()
     assert all(record.name in page for record in find_runs(results).records)
-
-
-def test_packed_runs_are_taken_for_done(results: Path, tmp_path: Path) -> None:
-    assert adopt(results, MINATAR.runs()[:3], tmp_path / "out") == (2, 0)
-    assert [r.state for r in find_runs(tmp_path / "out").records] == ["finished"] * 2
 
 
 def test_the_repositorys_results_are_small_and_each_run_is_there_once() -> None:

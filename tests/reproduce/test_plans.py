@@ -57,16 +57,8 @@ def test_a_bad_table_is_an_error_that_names_the_word(suite: str, changes: dict, 
         plans.tables_of(suite, **changes)
 
 
-def test_the_quick_plan_is_one_game_and_less_than_half_an_hour_of_two_cores() -> None:
+def test_the_quick_plan_is_one_game() -> None:
     runs = plans.QUICK.runs()
     assert len({run.env for run in runs}) == 1
     assert {"qrc", "qrc+spr+orth"} <= {name_of(run.agent) for run in runs}
     assert len({run.seed for run in runs}) >= 3
-    assert 20 * 60 < plans.usual_seconds(runs, cores=2) < 30 * 60
-
-
-def test_time_is_the_sum_over_runs_shared_by_the_cores() -> None:
-    runs = plans.PaperTable("", ("qrc", "strq"), "minatar/breakout", 1_000, "0:2").runs()
-    expected = 2 * 1_000 / plans.USUAL_SPEED["qrc"] + 2 * 1_000 / plans.USUAL_SPEED["strq"]
-    assert plans.usual_seconds(runs, cores=4) == pytest.approx(expected / 4)
-    assert set(plans.USUAL_SPEED) == set(VARIANTS)

@@ -13,21 +13,13 @@ from PIL import Image
 
 from headrace.errors import BadSetting
 from headrace.training import curve
-from headrace.training.curve import learning_curve, mean_line, step_label
+from headrace.training.curve import learning_curve, step_label
 
 STEPS = np.arange(1000, 11_000, 1000)
 
 
 def axes_of(series: list) -> Any:
-    return curve._figure(curve._grouped(series), "a title").axes[0]
-
-
-def test_the_mean_line_covers_the_steps_that_all_lines_have():
-    short = (np.array([1000.0, 3000.0]), np.array([0.0, 2.0]))
-    long = (np.array([2000.0, 3000.0, 4000.0]), np.array([3.0, 4.0, 9.0]))
-    steps, returns = mean_line([short, long])
-    assert steps.tolist() == [2000, 3000]
-    assert returns.tolist() == [2, 3]
+    return curve._figure(series, "a title").axes[0]
 
 
 @pytest.mark.parametrize(
@@ -47,22 +39,15 @@ def test_one_run_is_one_line_with_its_own_numbers_and_no_legend():
     assert axes.get_title(loc="left") == "a title"
 
 
-def test_seeds_are_thin_lines_under_a_bold_mean():
-    axes = axes_of([("qrc", STEPS, STEPS * 1.0), ("qrc", STEPS, STEPS * 3.0), ("dqn", STEPS, STEPS * 0.0)])
-    thin, other, bold, dqn = axes.lines
-    assert bold.get_ydata().tolist() == (STEPS * 2.0).tolist()
-    assert thin.get_linewidth() == other.get_linewidth() < bold.get_linewidth()
-    assert thin.get_color() == other.get_color() == bold.get_color() != dqn.get_color()
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["qrc (mean of 2 runs)", "dqn"]
-
-
-def test_many_labels_can_still_be_told_apart():
-    axes = axes_of([(str(number), STEPS, STEPS + number) for number in range(15)])
-    assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 15
+def test_two_agents_are_two_lines_and_a_legend():
+    axes = axes_of([("qrc", STEPS, STEPS * 1.0), ("dqn", STEPS, STEPS * 0.0)])
+    assert [line.get_ydata().tolist() for line in axes.lines] == [(STEPS * 1.0).tolist(), (STEPS * 0.0).tolist()]
+    assert axes.lines[0].get_color() != axes.lines[1].get_color()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["qrc", "dqn"]
 
 
 def test_long_lines_keep_their_ends():
-    steps, returns = curve._thinned((np.arange(25_000), np.arange(25_000)))
+    steps, returns = curve._thinned(np.arange(25_000), np.arange(25_000))
     assert (len(steps), steps[0], steps[-1]) == (1000, 0, 24_999)
     assert np.array_equal(steps, returns)
 
@@ -95,8 +80,6 @@ def test_pictures_are_whole_repeatable_and_nothing_else_is_left(tmp_path):
 def test_an_unknown_kind_of_picture_is_refused(tmp_path):
     with pytest.raises(BadSetting, match=r"\.png, \.pdf, got 'curve\.jpeg'"):
         learning_curve([], tmp_path / "curve.jpeg", "")
-    with pytest.raises(ValueError, match="'qrc' has 10 steps and 2 returns"):
-        learning_curve([("qrc", STEPS, [1, 2])], tmp_path / "curve.png", "")
 
 
 def test_drawing_leaves_no_global_state_and_importing_loads_no_matplotlib(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -11,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import VARIANTS, agent_named, name_of, tweak
-from headrace.analysis.paper import METRICS, Value, even_unit, paper_unit, table
+from headrace.analysis.paper import METRICS, Value, beside, even_unit, paper_unit, table, told
 from headrace.analysis.paper.formula import aggregates
 from headrace.analysis.score_tables import METRIC_TITLES
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, interval, mean, task_means
-from headrace.analysis.table import Cell, Table, between, signed, spread
+from headrace.analysis.table import NOTHING, Cell, Table, between, spread
 
 PAPER_ABLATIONS = ("atari", 10_000_000)
 
@@ -120,9 +119,7 @@ def ablation_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
 
 
 def _cell(ours: Value | None, theirs: Value | None) -> Cell:
-    text = spread(*ours) if ours else spread(math.nan, math.nan)
-    difference = signed(ours.mean - theirs.mean) if ours and theirs else ""
-    return Cell(text, spread(*theirs) if theirs else "", difference)
+    return beside(spread(*ours), theirs, ours.mean) if ours else beside(NOTHING, theirs)
 
 
 def _rows(
@@ -134,17 +131,12 @@ def _rows(
     theirs: dict[str, Value],
     scaled: Interval,
 ) -> list[dict[str, Any]]:
-    nothing = Value(math.nan, math.nan)
-    place = {"suite": group.suite, "steps": group.steps, "ablation": ablation.name, "value": value, "agent": agent}
+    place = {**group.columns, "ablation": ablation.name, "value": value, "agent": agent}
+    on_one_scale = {f"scaled_{name}": x for name, x in scaled._asdict().items()}
     return [
         {
-            **place,
-            "metric": metric,
-            "mean": ours.get(metric, nothing).mean,
-            "std": ours.get(metric, nothing).std,
-            "paper_mean": theirs.get(metric, nothing).mean,
-            "paper_std": theirs.get(metric, nothing).std,
-            **({f"scaled_{name}": x for name, x in scaled._asdict().items()} if metric == "mean" else {}),
+            **place, "metric": metric, **told(ours.get(metric)), **told(theirs.get(metric), "paper_"),
+            **(on_one_scale if metric == "mean" else {}),
         }
         for metric in METRICS
-    ]
+    ]  # fmt: skip

@@ -113,5 +113,5 @@ def _hours(cost: Cost) -> str:
 def _row(group: Group, agent: str, cost: Cost, paper: dict[str, str] | None) -> dict[str, Any]:
     ours = {name: value for name, value in cost._asdict().items() if name != "machines"}
     theirs = {f"paper_{name}": float(value) for name, value in (paper or {}).items() if name != "agent"}
-    place = {"suite": group.suite, "steps": group.steps, "agent": agent}
+    place = {**group.columns, "agent": agent}
     return {**place, **ours, "machines": "; ".join(cost.machines), **theirs}

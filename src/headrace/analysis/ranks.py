@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.analysis.latents import Latents, read_latents
+from headrace.analysis.paper import beside, told
 from headrace.analysis.records import Record, counted
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import task_means
-from headrace.analysis.table import Cell, Table, signed, spread
+from headrace.analysis.table import Cell, Table, spread
 from headrace.analysis.trajectory import LENGTH, policy_words
 
 NAMED = 6  # runs that a notice names; more are counted
@@ -104,6 +105,10 @@ def _spread(means: np.ndarray) -> str:
     return spread(float(means.mean()), _std(means))
 
 
+def _mean(means: np.ndarray) -> float:
+    return float(means.mean())
+
+
 def _std(means: np.ndarray) -> float:
     return float(means.std()) if len(means) > 1 else math.nan
 
@@ -125,8 +130,7 @@ def rank_table(groups: Iterable[Group]) -> Table:
             known, centred = (_by_env(m) for m in _both_ranks(group, agent, latents))
             theirs = paper.ranks.get(agent)
             silent = np.array([run.last.silence["encoder"] for run in runs]).mean(axis=0)
-            difference = signed(float(known.mean()) - theirs.mean) if theirs else ""
-            cell = Cell(_spread(known), spread(*theirs) if theirs else "", difference)
+            cell = beside(_spread(known), theirs, float(known.mean()))
             more = [_spread(centred), str(runs[0].last.features)]
             rows.append([Cell(group.title), Cell(agent), cell, *map(Cell, more), *(Cell(f"{x:.1%}") for x in silent)])
             data.append(_row(group, agent, known, centred, silent, runs, theirs))
@@ -140,22 +144,13 @@ def rank_table(groups: Iterable[Group]) -> Table:
 def _row(
     group: Group, agent: str, known: np.ndarray, centred: np.ndarray, silent: Any, runs: list[Latents], theirs: Any
 ) -> dict[str, Any]:
+    ranks = {"effective_rank": known, "effective_rank_centred": centred}
+    spread_over = {f"{name}{of}": f(x) for name, x in ranks.items() for of, f in (("", _mean), ("_std", _std))}
     return {
-        "suite": group.suite,
-        "steps": group.steps,
-        "agent": agent,
-        "effective_rank": float(known.mean()),
-        "effective_rank_std": _std(known),
-        "effective_rank_centred": float(centred.mean()),
-        "effective_rank_centred_std": _std(centred),
-        "features": runs[0].last.features,
-        "dead": float(silent[0]),
-        "dormant": float(silent[1]),
-        "environments": len(known),
-        "runs": len(runs),
-        "paper_mean": theirs.mean if theirs else math.nan,
-        "paper_std": theirs.std if theirs else math.nan,
-    }
+        **group.columns, "agent": agent, **spread_over, "features": runs[0].last.features,
+        "dead": float(silent[0]), "dormant": float(silent[1]), "environments": len(known), "runs": len(runs),
+        **told(theirs, "paper_"),
+    }  # fmt: skip
 
 
 def probe_table(groups: Iterable[Group]) -> Table:
@@ -174,7 +169,7 @@ def probe_table(groups: Iterable[Group]) -> Table:
                     shown = [f"{value:.2f}" for value in values]
                     kind = "R2" if found[0].kind == "r2" else found[0].kind
                     rows.append([Cell(word) for word in (env, agent, name, kind, *shown)])
-                    place = {"suite": group.suite, "steps": group.steps, "env": env, "agent": agent, "variable": name}
+                    place = {**group.columns, "env": env, "agent": agent, "variable": name}
                     scores = dict(zip(("latent", "observation", "chance"), map(float, values), strict=True))
                     data.append({**place, "kind": found[0].kind, **scores, "runs": len(found)})
     header = ["environment", "agent", "variable", "measure", "latent", "observation", "chance"]

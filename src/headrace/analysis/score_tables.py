@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from headrace.analysis.comparison import Comparison
-from headrace.analysis.paper import METRICS, UNITS, Unit, Value, even_unit, key, paper_unit
+from headrace.analysis.paper import METRICS, UNITS, Unit, Value, beside, even_unit, key, paper_unit, told
 from headrace.analysis.paper.formula import aggregates
 from headrace.analysis.records import counted
 from headrace.analysis.scores import Gap, Group
 from headrace.analysis.stats import AGGREGATES, Statistic, interval, task_means
-from headrace.analysis.table import NOTHING, Cell, Table, between, signed, spread
+from headrace.analysis.table import NOTHING, Cell, Table, between, spread
 
 PAPER_SEEDS = 5
 MANY_GAPS = 12  # more than this are counted, not listed
@@ -63,32 +63,20 @@ def scores_table(group: Group, unit: Unit | None = None) -> Table:
 
 def _score_cell(ours: np.ndarray, theirs: Value | None, wanted: int) -> Cell:
     known = ours[np.isfinite(ours)]
-    mark, difference = compared(ours, theirs)
     count = f" ({len(known)}/{wanted})" if len(known) < wanted else ""
     std = float(known.std()) if len(known) > 1 else math.nan
     text = spread(float(known.mean()), std) if len(known) else NOTHING
-    return Cell(
-        text + count, spread(*theirs) if theirs else "", signed(difference) if math.isfinite(difference) else "", mark
-    )
+    return beside(text + count, theirs, float(known.mean()) if len(known) else math.nan, compared(ours, theirs)[0])
 
 
 def _score_row(group: Group, env: str, agent: str, ours: np.ndarray, theirs: Value | None) -> dict[str, Any]:
     known = ours[np.isfinite(ours)]
     mark, difference = compared(ours, theirs)
     return {
-        "suite": group.suite,
-        "steps": group.steps,
-        "env": env,
-        "agent": agent,
-        "mean": float(known.mean()) if len(known) else math.nan,
-        "std": float(known.std()) if len(known) else math.nan,
-        "runs": len(known),
-        "seeds": len(group.seeds),
-        "paper_mean": theirs.mean if theirs else math.nan,
-        "paper_std": theirs.std if theirs else math.nan,
-        "difference": difference,
-        "mark": mark,
-    }
+        **group.columns, "env": env, "agent": agent,
+        **told(Value(float(known.mean()), float(known.std())) if len(known) else None),
+        "runs": len(known), "seeds": len(group.seeds), **told(theirs, "paper_"), "difference": difference, "mark": mark,
+    }  # fmt: skip
 
 
 def _notes(group: Group) -> list[str]:
@@ -127,43 +115,24 @@ def formula_table(groups: Iterable[Group]) -> Table:
                 )
             same_envs = {key(group.envs[j]) for j in np.flatnonzero(np.isfinite(means))} == set(paper.envs)
             theirs = {metric: paper.aggregates.get((agent, metric)) if same_envs else None for metric in METRICS}
-            rows.append([Cell(group.title), Cell(agent), *_formula_cells(found, theirs)])
-            data += _formula_rows(group, agent, found, theirs, len(known))
+            cells = [
+                beside(spread(*ours), theirs[m], ours.mean) if (ours := found.get(m)) else beside(NOTHING, theirs[m])
+                for m in METRICS
+            ]
+            rows.append([Cell(group.title), Cell(agent), *cells])
+            data += [_formula_row(group, agent, m, found.get(m), theirs[m], len(known)) for m in METRICS]
     said = ["Means over environments of the means over seeds; ± is the population standard deviation over environments"]
     header = ["suite", "agent", *(METRIC_TITLES[metric] for metric in METRICS)]
     title = "Aggregates by the paper's formula (Atari human-normalised, other suites returns)"
     return Table("aggregate_paper_formula", title, header, rows, data, said + notes)
 
 
-def _formula_cells(found: dict[str, Value], theirs: dict[str, Value | None]) -> list[Cell]:
-    cells = []
-    for metric in METRICS:
-        ours, paper = found.get(metric), theirs[metric]
-        text = spread(*ours) if ours else NOTHING
-        difference = signed(ours.mean - paper.mean) if ours and paper else ""
-        cells.append(Cell(text, spread(*paper) if paper else "", difference))
-    return cells
-
-
-def _formula_rows(
-    group: Group, agent: str, found: dict[str, Value], theirs: dict[str, Value | None], envs: int
-) -> list[dict[str, Any]]:
-    nothing = Value(math.nan, math.nan)
-    return [
-        {
-            "suite": group.suite,
-            "steps": group.steps,
-            "agent": agent,
-            "metric": metric,
-            "mean": found.get(metric, nothing).mean,
-            "std": found.get(metric, nothing).std,
-            "environments": envs,
-            "paper_mean": (theirs[metric] or nothing).mean,
-            "paper_std": (theirs[metric] or nothing).std,
-            "difference": found.get(metric, nothing).mean - (theirs[metric] or nothing).mean,
-        }
-        for metric in METRICS
-    ]
+def _formula_row(
+    group: Group, agent: str, metric: str, ours: Value | None, theirs: Value | None, envs: int
+) -> dict[str, Any]:
+    difference = ours.mean - theirs.mean if ours and theirs else math.nan
+    place = {**group.columns, "agent": agent, "metric": metric}
+    return {**place, **told(ours), "environments": envs, **told(theirs, "paper_"), "difference": difference}
 
 
 def metrics_in(unit: Unit) -> dict[str, Statistic]:
@@ -181,7 +150,7 @@ def interval_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
             found = {metric: interval(matrix, statistic, rng) for metric, statistic in metrics_in(unit).items()}
             cells = [Cell(between(*found[m]) if m in found else NOTHING) for m in AGGREGATES]
             rows.append([Cell(group.title), Cell(agent), *cells])
-            place = {"suite": group.suite, "steps": group.steps, "unit": unit.name, "agent": agent}
+            place = {**group.columns, "unit": unit.name, "agent": agent}
             runs = int(np.isfinite(matrix).sum())
             data += [{**place, "metric": m, **found[m]._asdict(), "runs": runs} for m in found]
         lacking = "" if "optimality_gap" in metrics_in(unit) else ", which has no optimality gap"
@@ -208,7 +177,7 @@ def comparison_table(group: Group, comparisons: Sequence[Comparison]) -> Table:
 
 
 def _comparison_row(group: Group, one: Comparison) -> dict[str, Any]:
-    row: dict[str, Any] = {"suite": group.suite, "steps": group.steps, "first": one.first, "second": one.second}
+    row: dict[str, Any] = {**group.columns, "first": one.first, "second": one.second}
     for name, found in (("difference", one.difference), ("improvement", one.improvement)):
         row |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
     return {**row, "p": one.p, "p_holm": one.p_holm}
@@ -229,7 +198,7 @@ def coverage_table(group: Group) -> Table:
         counts = {state: sum(r.state == state for r in runs) for state in states}
         missing = len(group.envs) * len(group.seeds) - len(runs)
         rows.append([Cell(agent), *(Cell(str(n) if n else NOTHING) for n in (*counts.values(), missing))])
-        data.append({"suite": group.suite, "steps": group.steps, "agent": agent, **counts, "missing": missing})
+        data.append({**group.columns, "agent": agent, **counts, "missing": missing})
     header = ["agent", *states, "missing"]
     notes = [f"{counted(len(group.envs), 'environment')}, {counted(len(group.seeds), 'seed')}"]
     return Table(f"runs_{group.slug}", f"Runs, {group.title}", header, rows, data, notes)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,6 +76,11 @@ class Group:
         return "".join(c if c.isalnum() or c in "._=-" else "-" for c in f"{self.suite}_{step_label(self.steps)}") + (
             "" if self.guarded else "_unguarded"
         )
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What tells the group from others in a table."""
+        return {"suite": self.suite, "steps": self.steps}
 
     @cached_property
     def agents(self) -> list[str]:

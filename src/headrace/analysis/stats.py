@@ -55,9 +55,9 @@ def iqm(scores: np.ndarray) -> np.ndarray:
     return _ratio(np.where(kept, flat, 0.0).sum(axis=-1), kept.sum(axis=-1))
 
 
-def optimality_gap(scores: np.ndarray, target: float = 1.0) -> np.ndarray:
-    """By how much scores fall short of `target` on average; what exceeds it counts as reaching it."""
-    return target - _nan_mean(np.minimum(scores, target).reshape(*scores.shape[:-2], -1))
+def optimality_gap(scores: np.ndarray) -> np.ndarray:
+    """By how much scores fall short of 1 on average; what exceeds it counts as reaching it."""
+    return 1.0 - _nan_mean(np.minimum(scores, 1.0).reshape(*scores.shape[:-2], -1))
 
 
 AGGREGATES: dict[str, Statistic] = {"mean": mean, "median": median, "iqm": iqm, "optimality_gap": optimality_gap}
@@ -130,17 +130,17 @@ def interval(
     statistic: Callable[..., np.ndarray],
     rng: np.random.Generator,
     repetitions: int = REPETITIONS,
-    confidence: float = CONFIDENCE,
 ) -> Interval:
     """The statistic with its percentile interval; without an interval where no task has three runs."""
     matrices = [scores] if isinstance(scores, np.ndarray) else list(scores)
     value = float(statistic(*matrices))
     if not any((~np.isnan(m)).sum(axis=0).max(initial=0) >= FEWEST for m in matrices):
         return Interval(value, np.nan, np.nan)
-    low, high = percentiles(bootstrap(matrices, statistic, rng, repetitions), confidence)
+    low, high = percentiles(bootstrap(matrices, statistic, rng, repetitions))
     return Interval(value, float(low), float(high))
 
 
-def percentiles(found: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
-    tail = 50 * (1 - confidence)
+def percentiles(found: np.ndarray) -> np.ndarray:
+    """The ends of the interval that holds so much of what was found."""
+    tail = 50 * (1 - CONFIDENCE)
     return np.percentile(found, [tail, 100 - tail], axis=0)

@@ -28,8 +28,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     add("--seeds", help="0:5 (0 to 4) or 0,3,7 (0:5)")
     add("--quick", action="store_true", help="the main comparison on one game: half an hour on two cores")
     add("--status", action="store_true", help="say what the repository's results hold of it, and train nothing")
-    add("--results", default="results", metavar="FOLDER", help="where those are, for --status and --recorded (results)")
-    add("--recorded", action="store_true", help="take finished runs of the results for done instead of training them")
+    add("--results", default="results", metavar="FOLDER", help="where those are (results)")
     add("--out", metavar="FOLDER", help="where run folders and the report live (runs/reproduce_TABLE)")
     add_place_words(parser, number)
 
@@ -67,43 +66,14 @@ def _tables(words: argparse.Namespace) -> Sequence[PaperTable]:
 
 def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[Run]) -> Swept:
     from headrace.errors import counted
-    from headrace.reproduce.coverage import adopt
-
-    place_of(words)
-    if words.recorded:
-        adopted = adopt(words.results, plan, words.out)
-        older = f"; {adopted.older} more are of earlier arithmetic, and are trained again" if adopted.older else ""
-        _say(f"{counted(adopted.taken, 'finished run')} of {words.results} taken for done{older}")
-    _announce(words, tables, plan)
-    return sweep_as_told(words, plan)
-
-
-def _announce(words: argparse.Namespace, tables: Sequence[PaperTable], plan: Sequence[Run]) -> None:
-    """What will be trained and, where that can be guessed, how long it will take."""
-    from headrace.errors import counted
-    from headrace.reproduce.plans import usual_seconds
-    from headrace.sweep.local import available_cores
     from headrace.sweep.resolve import resolved
     from headrace.sweep.status import standings
-    from headrace.training.run import whole
 
+    place_of(words)
     left = [s for s in standings(resolved(plan, words.on, words.out), words.out) if s.state != "done"]
     titles = " and ".join(table.title for table in tables)
-    _say(f"{titles}: {counted(len(plan), 'run')}, {len(left)} to do, in {words.out}")
-    if left and words.suite == "minatar" and words.on == "local":
-        cores = len(available_cores()) if words.jobs is None else whole("jobs", words.jobs, 1)
-        share = sum(s.run.steps - s.step for s in left) / sum(s.run.steps for s in left)
-        about = in_words(usual_seconds([s.run for s in left], cores) * share)
-        _say(f"about {about} on {counted(cores, 'core')} with nothing else to do")
-    _say("it may be stopped at any time; the same command continues")
-
-
-def in_words(seconds: float) -> str:
-    """A guess of a time, no more exact than it is."""
-    for unit, length in (("day", 86_400), ("hour", 3_600)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}s"
-    return f"{max(1, round(seconds / 60))} min"
+    _say(f"{titles}: {counted(len(plan), 'run')}, {len(left)} to do, in {words.out}; the same command continues")
+    return sweep_as_told(words, plan)
 
 
 def _interrupted(words: argparse.Namespace, swept: Swept) -> int:

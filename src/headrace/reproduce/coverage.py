@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +11,6 @@ from headrace.agents import VARIANTS, name_of
 from headrace.analysis.records import Problem, Record, find_runs
 from headrace.analysis.scores import agent_order
 from headrace.errors import HeadraceError, counted
-from headrace.runs import packs
-from headrace.runs.files import storage_errors
-from headrace.runs.folder import RunFolder
-from headrace.sweep.resolve import COMPUTED
 from headrace.training.progress import short_steps
 from headrace.training.run import Run
 
@@ -126,43 +120,3 @@ def _place(record: Record) -> Place:
 
 def _planned(run: Run) -> Place:
     return Place(name_of(run.agent), run.env.label, run.seed, run.steps)
-
-
-class Adopted(NamedTuple):
-    taken: int  # runs of a plan whose records are done now
-    older: int  # runs whose records are of earlier arithmetic, which are not taken
-
-
-def adopt(folder: str | Path, plan: Iterable[Run], out: str | Path) -> Adopted:
-    """Copies the finished records of a plan's runs to where its runs live, so that these are done.
-
-    A record of earlier arithmetic has another name than the run has now: its numbers are not those that the run would
-    have.
-    """
-    records = find_runs(require_results(folder)).records
-    recorded = {r.name: r.path for r in records}
-    finished = {_place(r) for r in records if r.state == "finished"}
-    taken = older = 0
-    for run in plan:
-        names = [replace(run, engine=engine, form=form).name for engine, form in COMPUTED]
-        if any((Path(out) / name).exists() for name in names):
-            continue
-        found = next((recorded[name] for name in names if name in recorded), None)
-        if found and RunFolder.read(found).status == "finished":
-            _copy(found, Path(out))
-            taken += 1
-        elif _planned(run) in finished:
-            older += 1
-    return Adopted(taken, older)
-
-
-def _copy(record: Path, out: Path) -> None:
-    """The record's folder in another place, whole or not at all."""
-    unfinished = out / f".{record.name}.new"
-    with storage_errors(out):
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if packs.holder(record):
-            packs.unpack(record, unfinished)
-        else:
-            shutil.copytree(record, unfinished)
-        unfinished.rename(out / record.name)

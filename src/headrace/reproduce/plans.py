@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from headrace.agents import VARIANTS, name_of
+from headrace.agents import VARIANTS
 from headrace.errors import unknown
 from headrace.sweep.plan import grid
 from headrace.training.run import Run, whole
 
 NINE = tuple(VARIANTS)
 LONGER = ("dqn", "dqn+spr", "qrc", "qrc+spr+orth", "strq", "strq+spr+orth2")  # what the paper ran for 100M Atari frames
-
-# Steps a second of one stream on one core of a server's CPU, by the C learner on MinAtar: for guesses before a start.
-USUAL_SPEED = {
-    "dqn": 3800.0, "dqn+spr": 1700.0, "strq": 4600.0, "strq+spr": 1900.0, "strq+spr+orth": 1450.0,
-    "strq+spr+orth2": 1100.0, "qrc": 3100.0, "qrc+spr": 1450.0, "qrc+spr+orth": 1400.0,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ TABLES: dict[str, tuple[PaperTable, ...]] = {
     "atari": (ATARI_40M, ATARI_100M),
 }
 
-# Space Invaders: where the runs of 1M steps in results/ differ most, and early. Less than half an hour of two cores.
+# Space Invaders: where the runs of 1M steps in results/ differ most, and early.
 QUICK = PaperTable(
     "the paper's main comparison on one game",
     ("qrc", "qrc+spr", "qrc+spr+orth"),
@@ -67,8 +61,3 @@ def tables_of(suite: str, *, steps: float | None = None, seeds: str | None = Non
 
 def runs_of(tables: Iterable[PaperTable]) -> list[Run]:
     return [run for table in tables for run in table.runs()]
-
-
-def usual_seconds(runs: Iterable[Run], cores: int) -> float:
-    """About how long MinAtar runs of the nine variants take on so many cores with nothing else to do."""
-    return sum(run.steps / USUAL_SPEED[name_of(run.agent)] for run in runs) / cores

@@ -23,21 +23,16 @@ WINDOW = 100  # episodes
 POINTS = 1000  # more than this on a line cannot be seen
 
 Series = tuple[str, ArrayLike, ArrayLike]  # label, steps, returns
-Line = tuple[np.ndarray, np.ndarray]
 
 
 def learning_curve(series: Sequence[Series], path: str | Path, title: str) -> None:
-    """Draws each (label, steps, returns), the returns being means over episodes as a run logs them in metrics.csv.
-
-    Series of one label are runs that differ in their seed: a thin line for each and a bold one for their mean, over the
-    steps that all of them have.
-    """
+    """Draws a line for each (label, steps, returns), the returns being means over episodes as metrics.csv has them."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise BadSetting(f"a picture can be written as {', '.join(SUFFIXES)}, got {path.name!r}")
     drawn = io.BytesIO()
     with literal_text():
-        _figure(_grouped(series), title).savefig(drawn, format=path.suffix[1:].lower(), metadata=_undated(path))
+        _figure(series, title).savefig(drawn, format=path.suffix[1:].lower(), metadata=_undated(path))
     write_atomically(path, drawn.getvalue())
 
 
@@ -51,14 +46,6 @@ def literal_text() -> Iterator[None]:
         yield
 
 
-def mean_line(lines: Sequence[Line]) -> Line:
-    """The mean of several lines over the steps that all of them cover."""
-    start, end = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
-    steps = np.unique(np.concatenate([line[0] for line in lines]))
-    steps = steps[(start <= steps) & (steps <= end)]
-    return steps, np.mean([np.interp(steps, *line) for line in lines], axis=0)
-
-
 def step_label(steps: float, _position: int | None = None) -> str:
     """500, 20k, 2.5M: a number of steps short enough to stand under an axis."""
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -67,54 +54,32 @@ def step_label(steps: float, _position: int | None = None) -> str:
     return f"{steps:g}"
 
 
-def _grouped(series: Sequence[Series]) -> dict[str, list[Line]]:
-    """The lines of each label, without the points before the first finished episode; a label may have no line yet."""
-    groups: dict[str, list[Line]] = {}
-    for label, steps, returns in series:
-        lines = groups.setdefault(label, [])
-        x, y = np.asarray(steps, np.float64), np.asarray(returns, np.float64)
-        if x.shape != y.shape:
-            raise ValueError(f"{label!r} has {x.size} steps and {y.size} returns")
-        known = np.isfinite(y)
-        if known.any():
-            lines.append((x[known], y[known]))
-    return groups
-
-
-def _figure(groups: dict[str, list[Line]], title: str) -> Any:
+def _figure(series: Sequence[Series], title: str) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.3), dpi=160, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for number, (label, lines) in enumerate(groups.items()):
-        _draw(axes, lines, label, COLOURS[number % len(COLOURS)], ("-", "--", ":")[number // len(COLOURS) % 3])
-    if not any(groups.values()):
+    axes, last = figure.add_subplot(), 1.0
+    for number, (label, steps, returns) in enumerate(series):
+        x, y = _thinned(np.asarray(steps, np.float64), np.asarray(returns, np.float64))
+        last = max([last, *x[-1:]])
+        marker = "o" if len(x) == 1 else None
+        axes.plot(x, y, label=label, marker=marker, color=COLOURS[number % len(COLOURS)], linewidth=1.8)
+    if not any(len(line.get_xdata()) for line in axes.lines):
         axes.text(0.5, 0.5, "no episode has finished yet", ha="center", transform=axes.transAxes, color=INK)
         axes.set(xticks=[], yticks=[])
-    _style(axes, title, max((line[0][-1] for lines in groups.values() for line in lines), default=1.0))
-    if len(groups) > 1:
+    _style(axes, title, last)
+    if len(series) > 1:
         axes.legend(frameon=False, loc="upper left", labelcolor=INK, handlelength=1.4)
     return figure
 
 
-def _draw(axes: Any, lines: Sequence[Line], label: str, colour: str, dashes: str) -> None:
-    bold = {"color": colour, "linestyle": dashes, "linewidth": 1.8, "solid_capstyle": "round"}
-    if len(lines) > 1:
-        for line in lines:
-            axes.plot(*_thinned(line), color=colour, linestyle=dashes, linewidth=0.7, alpha=0.45)
-        label = f"{label} (mean of {len(lines)} runs)"
-    steps, returns = _thinned(mean_line(lines)) if lines else (np.empty(0), np.empty(0))
-    marker = "o" if len(steps) == 1 else None
-    axes.plot(steps, returns, label=label, marker=marker, zorder=3, **bold)
-
-
-def _thinned(line: Line) -> Line:
-    """At most about POINTS of a line's points, its first and last among them."""
-    count = len(line[0])
-    kept = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
-    return line[0][kept], line[1][kept]
+def _thinned(steps: np.ndarray, returns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most about POINTS of a line's points, the first finished episode's and the last among them."""
+    (known,) = np.nonzero(np.isfinite(returns))
+    kept = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), POINTS)).round().astype(int))]
+    return steps[kept], returns[kept]
 
 
 def _style(axes: Any, title: str, last_step: float) -> None:
@@ -122,7 +87,7 @@ def _style(axes: Any, title: str, last_step: float) -> None:
     axes.set_xlabel("environment steps", color=INK)
     axes.set_ylabel(f"return (mean of the last {WINDOW} episodes)", color=INK)
     axes.xaxis.set_major_formatter(step_label)
-    axes.set_xlim(0, 1.01 * max(last_step, 1.0))
+    axes.set_xlim(0, 1.01 * last_step)
     axes.grid(color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -8,11 +8,14 @@ human-normalised, all others are returns. Budgets are in agent steps.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
+
+from headrace.analysis.table import Cell, signed, spread
 
 METRICS = ("mean", "median", "iqm")
 
@@ -20,6 +23,19 @@ METRICS = ("mean", "median", "iqm")
 class Value(NamedTuple):
     mean: float
     std: float
+
+
+def told(value: Value | None, of: str = "") -> dict[str, float]:
+    """A value as columns of a table, `mean` and `std` after a prefix; NaN where there is none."""
+    return {f"{of}{name}": x for name, x in (value or Value(math.nan, math.nan))._asdict().items()}
+
+
+def beside(text: str, theirs: Value | None, ours: float = math.nan, mark: str = "") -> Cell:
+    """Our number with the paper's below it, and how the two differ."""
+    if theirs is None:
+        return Cell(text)
+    difference = ours - theirs.mean
+    return Cell(text, spread(*theirs), signed(difference) if math.isfinite(difference) else "", mark)
 
 
 @cache

@@ -93,12 +93,10 @@ def heading(title: str, *about: Any) -> Body:
     return Body(join([tag("h3", title), *(tag("p", text, class_="soft") for text in about)]))
 
 
-def panel(name: str, chart: Chart, files: Mapping[str, Make] | None = None, wide: bool = False) -> Body:
-    """A chart in its frame, with links to its files."""
-    caption = tag("figcaption", chart["title"], links(files or {}))
+def panel(name: str, chart: Chart) -> Body:
+    """A chart in its frame."""
     holder = tag("div", class_="chart", data_chart=name)
-    html = tag("figure", caption, holder, class_="card wide" if wide else "card")
-    return Body(html, {name: chart}, files or {})
+    return Body(tag("figure", tag("figcaption", chart["title"]), holder, class_="card"), {name: chart})
 
 
 def panels(*bodies: Body) -> Body:
