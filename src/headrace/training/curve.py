@@ -60,16 +60,16 @@ def _figure(series: Sequence[Series], title: str) -> Any:
 
     figure = Figure(figsize=(7.2, 4.3), dpi=160, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    axes, last = figure.add_subplot(), 1.0
+    axes, ends = figure.add_subplot(), list[float]()
     for number, (label, steps, returns) in enumerate(series):
         x, y = _thinned(np.asarray(steps, np.float64), np.asarray(returns, np.float64))
-        last = max([last, *x[-1:]])
+        ends += x[-1:].tolist()
         marker = "o" if len(x) == 1 else None
         axes.plot(x, y, label=label, marker=marker, color=COLOURS[number % len(COLOURS)], linewidth=1.8)
-    if not any(len(line.get_xdata()) for line in axes.lines):
+    if not ends:
         axes.text(0.5, 0.5, "no episode has finished yet", ha="center", transform=axes.transAxes, color=INK)
         axes.set(xticks=[], yticks=[])
-    _style(axes, title, last)
+    _style(axes, title, max([1.0, *ends]))
     if len(series) > 1:
         axes.legend(frameon=False, loc="upper left", labelcolor=INK, handlelength=1.4)
     return figure
