@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Agent, EpsilonGreedy, Orth, Qrc, agent_named
+from headrace.agents import Agent, EpsilonGreedy, Orth, Qrc, agent_named, tweak
 from headrace.definition import step as agent_module
 from headrace.definition.networks import Layout
 from headrace.definition.step import act, draw_step, epsilon
@@ -120,3 +120,15 @@ def test_the_rl_update_loses_its_component_along_the_average_of_past_ones_and_no
         assert np.array_equal(flat(two.params[f"h_{n}"]), flat(unfiltered_two.params[f"h_{n}"]))
     assert np.array_equal(flat(two.td), flat(unfiltered_two.td))
     assert not np.array_equal(flat(two.params), flat(unfiltered_two.params))
+
+
+def test_orth2_removes_what_lies_along_the_rl_update_as_orth_leaves_it():
+    agent = small(replace(agent_named("strq+spr+orth2"), td_filter=Orth(beta=0.5)))
+    agent = tweak(agent, "aux.objective.horizon=1")
+    seen = experience(SHAPES[VECTOR], 4)
+    before = run(agent, start(agent), seen[:-1], learn_eagerly)
+    both, alone = (run(one, before, seen[-1:], learn_eagerly) for one in (agent, tweak(agent, "aux.weight=0")))
+    for n in ("encoder", "projection"):
+        aux, td = flat(both.params[n]) - flat(alone.params[n]), flat(alone.params[n]) - flat(before.params[n])
+        assert np.linalg.norm(aux) > 1e-6
+        assert abs(aux @ td) < 0.01 * np.linalg.norm(aux) * np.linalg.norm(td)

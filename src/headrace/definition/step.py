@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, EpsilonGreedy, Exploration
+from headrace.agents import Agent, EpsilonGreedy, Exploration, Unfiltered
 from headrace.definition.auxiliary import aux_metrics, follow_aux, init_aux, update_aux
 from headrace.definition.evaluate import evaluate, value_modules
 from headrace.definition.filters import filter_gradient, init_filter
@@ -140,9 +140,9 @@ def learn(
     td = update_td(agent.td, values, state.params, td_state, recalled, context)
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}
+    direction = td.direction if isinstance(agent.td_filter, Unfiltered) else filtered  # of the update that is applied
     aux = update_aux(agent.aux, layout, state.params, state.aux, transition, context)
-    updates, merge = merge_updates(agent.merge, td_updates, aux.updates, td.direction, state.merge)
-
+    updates, merge = merge_updates(agent.merge, td_updates, aux.updates, direction, state.merge)
     params, step = add(state.params, updates), state.step + 1
     td_state, aux_state = follow_td(agent.td, td.state, params, step), follow_aux(agent.aux, aux.state, params, step)
     after = AgentState(params, td_state, td_history, aux_state, merge, step)

@@ -66,10 +66,11 @@ static filtered filter_gradient(const hr_filter *f, const gram *g, span x, int p
     }
 }
 
-/* The update of a module that both streams move, from that of each. `average` is the moving average of RL updates. */
-static span merge_updates(const hr_config *config, const gram *g, span td, span aux, span average) {
+/* The update of a module that both streams move, from that of each. `line` is along the RL update, also where that is
+ * zero but for a filter; `average` is the moving average of RL updates. */
+static span merge_updates(const hr_config *config, const gram *g, span td, span aux, span line, span average) {
     switch (config->merge) {
-        case HR_ORTH2: aux = without(g, aux, along(R, 1)); break;
+        case HR_ORTH2: aux = without(g, aux, line); break;
         case HR_ORTH2_AVERAGE: aux = without(g, aux, average); break;
         case HR_PCGRAD:
             if (inner(g, td, aux) < 0) {

@@ -31,7 +31,8 @@ static void combine(hr_learner *l, module *m, const gram *td_sum, const gram *au
     m->next_history = aux.history;
     const span aux_update = joined(descent, aux.used, 0, aux.used);
     m->next_average = blend(c->average_beta, along(M, 1), td.used);
-    if (m->td && m->aux) m->update = merge_updates(c, &m->g, td.used, aux_update, m->next_average);
+    const span line = m->td_history ? td.used : along(R, 1);
+    if (m->td && m->aux) m->update = merge_updates(c, &m->g, td.used, aux_update, line, m->next_average);
     else m->update = m->td ? td.used : aux_update;
     if (m != &l->modules[ENCODER] || !m->aux || !l->active) return;
     const span with[] = {along(G, descent), aux_update};

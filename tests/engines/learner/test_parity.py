@@ -80,6 +80,7 @@ SWITCHED = {
     "strq+spr": (
         "aux.gate=Greedy", "aux.objective.target=Copy(5)", "merge=PcGrad", "aux.objective.window=ReleasedRing",
     ),
+    "strq+spr+orth2": ("td_filter=Orth(0.9)",),
     "dqn+spr": ("td.memory=Replay(3)", "td.target=Polyak(0.9)", "merge=SharedFlipped", "aux.objective.augment=Clipped"),
 }  # fmt: skip
 
