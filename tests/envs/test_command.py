@@ -69,7 +69,7 @@ def test_one_that_fails_leaves_a_saved_run_and_its_cause(
     assert told.startswith("headrace: ")
     assert f"gym/headrace/{kind}-v0 " in told
     assert says in told
-    assert told.endswith("saved as of step 39: mend the environment, and the same command goes on from there.")
+    assert told.endswith("saved as of step 39: fix the environment, and the same command continues from there.")
     folder = RunFolder.read(only_run(tmp_path))
     assert (folder.status, folder.manifest["cause"]) == ("failed", told.replace("headrace", "EnvironmentFault", 1))
     latest = folder.latest()

@@ -134,7 +134,7 @@ class Refused:
     def messages(self) -> list[dict[str, str]]:
         return [{"refused": self.why}]
 
-    def bury(self, patience: float) -> str:
+    def end(self, patience: float) -> str:
         self.answers.close()
         return "it ended"
 

@@ -11,7 +11,7 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import LOCK, Began, Job, Moved, Options, order
-from headrace.sweep.remote import Beacon, BeaconReader, Report, require_package, tidy, train_far
+from headrace.sweep.remote import ProgressFile, ProgressReader, Report, require_package, tidy, train_remotely
 from headrace.sweep.worker import train_one
 from headrace.training.pace import stop_requests
 from tests.sweep.support import tiny
@@ -27,35 +27,35 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def watch(out: Path, monkeypatch: pytest.MonkeyPatch) -> BeaconReader:
+def watch(out: Path, monkeypatch: pytest.MonkeyPatch) -> ProgressReader:
     monkeypatch.setattr("headrace.sweep.remote.LOOK_SECONDS", 0.0)
-    return BeaconReader(out)
+    return ProgressReader(out)
 
 
 def never() -> bool:
     return False
 
 
-def test_a_beacon_is_seen_to_begin_to_move_and_to_end(out: Path, watch: BeaconReader) -> None:
-    beacon = Beacon(never, out / ".sweep" / "running" / RUN.name)
+def test_a_beacon_is_seen_to_begin_to_move_and_to_end(out: Path, watch: ProgressReader) -> None:
+    shown = ProgressFile(never, out / ".sweep" / "running" / RUN.name)
     assert watch.news([JOB]) == []
-    beacon.say("preparing")
+    shown.say("preparing")
     assert watch.news([JOB]) == [Began(JOB)]
-    beacon.show(RUN, 300, 12.5, 0.0)
-    beacon.show(RUN, 301, 12.5, 0.0)  # too soon
+    shown.show(RUN, 300, 12.5, 0.0)
+    shown.show(RUN, 301, 12.5, 0.0)  # too soon
     assert watch.news([JOB]) == []  # so was this: it had said something a moment ago
-    beacon._shown_at -= 10
-    beacon._told_at -= 10
-    beacon.show(RUN, 400, 12.5, 0.0)
+    shown._shown_at -= 10
+    shown._told_at -= 10
+    shown.show(RUN, 400, 12.5, 0.0)
     assert watch.news([JOB]) == [Moved(JOB, 400, 12.5)]
     assert watch.news([JOB]) == []
-    beacon.close()
+    shown.close()
     assert watch.news([JOB]) == []
     tidy(out)
     assert [path.name for path in out.iterdir()] == [LOCK]
 
 
-def test_what_a_killed_process_left_is_not_taken_for_the_next_one(out: Path, watch: BeaconReader) -> None:
+def test_what_a_killed_process_left_is_not_taken_for_the_next_one(out: Path, watch: ProgressReader) -> None:
     path = out / ".sweep" / "running" / RUN.name
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"step": 900, "rate": 1.0}))
@@ -67,7 +67,7 @@ def test_what_a_killed_process_left_is_not_taken_for_the_next_one(out: Path, wat
 
 
 def test_a_machine_that_does_not_share_the_folder_says_so_and_writes_nothing(tmp_path: Path) -> None:
-    report = train_far(order(JOB, tmp_path, Options()))
+    report = train_remotely(order(JOB, tmp_path, Options()))
     assert "it must be on shared storage" in report.causes[RUN.name]
     assert list(tmp_path.iterdir()) == []
 
@@ -77,18 +77,18 @@ def test_a_run_is_trained_and_what_it_said_comes_back(out: Path) -> None:
     with RunFolder.open(out / RUN.name, RUN.identity(), {}) as folder:
         folder.resume()
         (folder.path / "checkpoints" / "step-000000000500.safetensors").write_text("not one")
-    report = train_far(order(JOB, out, Options()))
+    report = train_remotely(order(JOB, out, Options()))
     assert report.causes == {}
     assert report.notices[0].startswith(f"{RUN.name}: checkpoint step-000000000500.safetensors passed over")
     assert RunFolder.read(out / RUN.name).status == "finished"
-    assert train_far(order(JOB, out, Options())) == Report({}, [])  # it is done
+    assert train_remotely(order(JOB, out, Options())) == Report({}, [])  # it is done
 
 
 @pytest.mark.usefixtures("programs")
 def test_a_request_to_stop_that_comes_before_training_listens_is_kept(out: Path) -> None:
     with stop_requests() as asked:
         signal.raise_signal(signal.SIGTERM)
-        assert train_one([RUN], order(JOB, out, Options()), Beacon(asked, out / "beacon")) == {}
+        assert train_one([RUN], order(JOB, out, Options()), ProgressFile(asked, out / "beacon")) == {}
     assert RunFolder.read(out / RUN.name).status == "interrupted"
 
 

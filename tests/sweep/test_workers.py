@@ -30,7 +30,7 @@ class Scripted(workers.Worker):
     def ask_to_stop(self) -> None:
         self.asked = True
 
-    def bury(self, patience: float = 0.0) -> str:
+    def end(self, patience: float = 0.0) -> str:
         self.buried = True
         self.answers.close()
         os.close(self.write)

@@ -1,1 +1,1 @@
-"""How fast agents learn on this machine, and how near that is to what the machine can do."""
+"""`headrace bench`: how fast agents learn on this machine, beside what the machine can do."""

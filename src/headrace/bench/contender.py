@@ -1,4 +1,4 @@
-"""An engine in the ring: it takes blocks of steps on played-back observations, in the environment, and one by one."""
+"""One engine under benchmark: blocks of steps on played-back observations and in the environment, and single steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = 1000  # a compiled stream takes no more steps in one call
 
 
 class Block(NamedTuple):
-    """Some steps without a pause: how many a second, by the clock and by the time that the process was given."""
+    """The speed of a block of steps, in steps per second of wall-clock and of CPU time."""
 
     rate: float
     cpu_rate: float
@@ -39,7 +39,7 @@ class Contender:
             stream.begin()
 
     def _playback(self) -> Stream:
-        """Observations that cost nothing: inside the compiled program for the reference engine, else from Python."""
+        """A stream on played-back observations: compiled in for the reference engine, else from Python."""
         if self.engine == "reference":
             from headrace.engines.jax.compiled import CompiledStream
 
@@ -57,7 +57,7 @@ class Contender:
         return LearnerEngine(self.agent, self.place.spec, seed=0, steps=STEPS)
 
     def warm_up(self, block_seconds: float) -> float:
-        """Compiles what must be compiled, finds how many steps make a block; seconds that the first steps took."""
+        """Compiles, and finds how many steps make a block; returns the seconds that the first steps took."""
         began = time.perf_counter()
         for stream in self.streams.values():
             stream.run(3)
@@ -90,7 +90,7 @@ class Contender:
         return np.array(taken[-steps:])  # the first ones compile, or warm the caches
 
     def report(self) -> dict[str, float]:
-        """Means of what the engine counts, over the steps in the environment."""
+        """The engine's metrics, means over the steps in the environment."""
         return self.streams.get("whole", self.streams["update"]).report()
 
 

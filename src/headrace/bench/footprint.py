@@ -1,4 +1,4 @@
-"""What an agent takes on a device: bytes of the C learner's memory and code, and the boards that it fits."""
+"""The footprint of an agent on a device: bytes of the C learner's memory and code, and the boards that it fits."""
 
 from __future__ import annotations
 

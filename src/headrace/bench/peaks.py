@@ -1,4 +1,4 @@
-"""What this machine can do at best with the work of a step, measured with BLAS products of its shapes and with a copy.
+"""The least time that a step could take on this machine, measured with BLAS products of its shapes and with a copy.
 
 The limit of a step is a roofline: each product takes at least as long as its operations at the best rate at which BLAS
 does any of them or a square one, and as its operands at the rate of a copy; then the state goes in and out once.

@@ -23,15 +23,15 @@ Rates = dict[str, dict[str, list[Block]]]  # by engine and kind
 
 
 def measure(suite: str, game: str | None, variant: str, engines: Sequence[str], seconds: float) -> Figures:
-    """Figures of every engine; each kind of measurement takes about so many seconds per engine."""
+    """The figures of each engine; `seconds` is about how long each kind of measurement takes."""
     place, agent = place_of(suite, game), agent_named(variant)
     cost = cost_of(agent, place.spec.observation_shape, place.spec.n_actions)
-    ring = [Contender(engine, agent, place) for engine in engines]
-    first = {c.engine: c.warm_up(seconds / BLOCKS) for c in ring}
+    contenders = [Contender(engine, agent, place) for engine in engines]
+    first = {c.engine: c.warm_up(seconds / BLOCKS) for c in contenders}
     before = measure_peaks(cost)
-    rates = _rates(ring)
+    rates = _rates(contenders)
     peaks = _better(before, measure_peaks(cost))
-    found = {c.engine: _figures(c, rates[c.engine], cost, peaks, seconds) for c in ring}
+    found = {c.engine: _figures(c, rates[c.engine], cost, peaks, seconds) for c in contenders}
     for engine, taken in first.items():
         found[engine]["first_steps_s"] = taken
     notes = [*place.notes, *(_busy(engine, figures["share_of_core"]) for engine, figures in found.items())]
@@ -40,22 +40,22 @@ def measure(suite: str, game: str | None, variant: str, engines: Sequence[str], 
         "notes": [note for note in notes if note],
         "peaks": _peak_figures(peaks, cost),
         "engines": found,
-        **(_ratios(rates) if len(ring) == 2 else {}),
+        **(_ratios(rates) if len(contenders) == 2 else {}),
     }
 
 
-def _rates(ring: Sequence[Contender]) -> Rates:
-    """All blocks; engines and kinds take turns, so that all see the same machine."""
-    rates: Rates = {c.engine: {kind: [] for kind in c.streams} for c in ring}
+def _rates(contenders: Sequence[Contender]) -> Rates:
+    """The speed of all blocks; engines and kinds take turns, so that all see the same machine."""
+    rates: Rates = {c.engine: {kind: [] for kind in c.streams} for c in contenders}
     for _ in range(BLOCKS):
-        for contender in ring:
+        for contender in contenders:
             for kind in contender.streams:
                 rates[contender.engine][kind].append(contender.block(kind))
     return rates
 
 
 def _better(one: Peaks, other: Peaks) -> Peaks:
-    """A peak is what was reached once."""
+    """The better of two measurements of each peak."""
     return Peaks(
         max(one.gflops, other.gflops), max(one.gbytes_per_s, other.gbytes_per_s), min(one.blas_s, other.blas_s)
     )

@@ -1,4 +1,4 @@
-"""The figures of a benchmark as a terminal shows them."""
+"""Benchmark figures as text."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from headrace.runs.strict_json import dumps
 
 ABOUT = "measure how fast agents learn on this machine, and how near that is to its limit"
 ENGINES = {"learner": ("learner",), "reference": ("reference",), "both": ("learner", "reference")}
-PLACES: dict[str, dict[str, Any]] = {  # the words that each has for itself, and their usual values
+PLACES: dict[str, dict[str, Any]] = {  # the options of each alone, with their defaults
     "core": {"engine": "both"},
     "fleet": {"streams": 45},
 }
@@ -48,7 +48,7 @@ def run(words: argparse.Namespace) -> int:
 
 
 def _measured(words: argparse.Namespace) -> tuple[dict[str, Any], Callable[[dict[str, Any]], str]]:
-    """The figures, and what makes text of them."""
+    """The figures, and the function that formats them."""
     from headrace.bench.text import fleet_text, stream_text
 
     if words.footprint:
@@ -59,7 +59,7 @@ def _measured(words: argparse.Namespace) -> tuple[dict[str, Any], Callable[[dict
 
 
 def _settle(words: argparse.Namespace) -> None:
-    """Gives the words of the place their usual values where they were not said; an error where another place's were."""
+    """Fill in the defaults of this place's options; refuse options of another place."""
     for place, usual in PLACES.items():
         said = [name for name in usual if getattr(words, name) is not None]
         if words.on != place and said:
@@ -107,7 +107,7 @@ def _one_stream(words: argparse.Namespace) -> dict[str, Any]:
 
 
 def _usable(word: str) -> tuple[tuple[str, ...], list[str]]:
-    """Those of the engines that can be used here, and what to say of the other; an error where none can."""
+    """The engines that are installed, and a note on the other; an error if none is."""
     from headrace.training.engine_choice import missing_for, require_engine
 
     missing = {engine: missing_for(engine) for engine in ENGINES[word]}

@@ -74,7 +74,7 @@ class CtrlC:
 
 
 def _ignore() -> None:
-    """From here on Python takes itself apart."""
+    """Interpreter shutdown: ignore signals."""
     for number in (signal.SIGINT, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""What a folder of results holds of the paper's tables, and what it lacks."""
+"""Which runs of the paper's tables a folder of results has, and which are missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTHS = {"runs_1m": 1_000_000, "runs_5m": 5_000_000}
 
 
 class Place(NamedTuple):
-    """Which run, whatever engine computes it."""
+    """A run, whatever engine computed it."""
 
     variant: str
     env: str
@@ -28,14 +28,14 @@ class Place(NamedTuple):
 
 class Missing(NamedTuple):
     place: Place
-    state: str  # `absent`, or that of a run which is there and did not finish
+    state: str  # `absent`, or the state of the unfinished run
 
     def as_json(self) -> dict[str, Any]:
         return {**self.place._asdict(), "state": self.state}
 
 
 class Coverage(NamedTuple):
-    """The records of one suite against a plan."""
+    """The records of one suite beside a plan."""
 
     results: Path
     wanted: int
@@ -94,7 +94,7 @@ def require_results(folder: str | Path) -> Path:
 
 
 def coverage(folder: str | Path, suite: str, plan: Sequence[Run]) -> Coverage:
-    """How the records below a folder stand to a plan; an engine is as good as another."""
+    """Compares the records below a folder with a plan; a record counts whichever engine made it."""
     path = require_results(folder)
     found = find_runs(path)
     records = [r for r in found.records if r.suite.partition(" ")[0] == suite]

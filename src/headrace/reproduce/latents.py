@@ -14,7 +14,7 @@ from headrace.errors import counted
 
 
 def analyse_all(paths: Iterable[Path], cores: int, say: Callable[[str], None]) -> None:
-    """Writes latents.json beside every run that has none; a run that cannot be analysed is said and passed by."""
+    """Writes latents.json for every run that has none; reports runs that cannot be analysed."""
     lacking = [path for path in paths if not _is_analysed(path)]
     if not lacking:
         return
@@ -37,7 +37,7 @@ def _use_one_core() -> None:
 
 
 def analyse_one(path: Path) -> str:
-    """What went wrong; nothing where all is well. Without t-SNE, which takes most of the time."""
+    """Returns what went wrong, if anything did. Leaves out t-SNE, which takes most of the time."""
     from headrace.analysis.latents import analyse
     from headrace.errors import HeadraceError
 

@@ -1,4 +1,4 @@
-"""What a person sees of a sweep: live lines on a terminal, a line now and then elsewhere, and a table at the end."""
+"""Shows a sweep: live lines on a terminal, elsewhere a line now and then, and a table at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Quiet:
 
 
 class Lines(Quiet):
-    """Where there is no terminal, a line now and then."""
+    """Without a terminal: a line now and then."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
@@ -52,7 +52,7 @@ class Lines(Quiet):
 
 
 class Live:
-    """Lines at the bottom of a terminal."""
+    """Live lines at the bottom of a terminal."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
@@ -78,14 +78,14 @@ class Live:
 
 
 def for_terminal(quiet: bool = False) -> Display:
-    """Live where standard error is a terminal; a line now and then elsewhere, unless somebody asked for quiet."""
+    """Live lines if standard error is a terminal, else a line now and then; neither if quiet."""
     if quiet:
         return Quiet()
     return Live(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr)
 
 
 def lines(found: Sequence[Standing], width: int) -> list[str]:
-    """How many runs stand how, how fast it goes and how long it will take; then the runs that are on now."""
+    """The summary, then a line for each running run."""
     running = [s for s in found if s.state == "running"]
     more = len(running) - SHOWN_RUNS
     rows = [summary(found), *(f"  {_progress(s)}" for s in running[:SHOWN_RUNS])]
@@ -109,7 +109,7 @@ def _prepares(s: Standing) -> bool:
 
 
 def _progress(s: Standing) -> str:
-    """How far and how fast; then which run, the longest word last because it may be cut."""
+    """Progress and speed, then the run; the longest word last because it may be cut."""
     run = s.run
     where = f"{short_steps(s.step)}/{short_steps(run.steps)} {100 * s.step // run.steps}%"
     speed = f"{s.rate:,.0f} steps/s" if s.rate > 0 else "preparing" if _prepares(s) else ""
@@ -117,7 +117,7 @@ def _progress(s: Standing) -> str:
 
 
 def table(found: Sequence[Standing]) -> str:
-    """A row for each agent on each environment, over its seeds; below, each run that failed or diverged."""
+    """A row for each agent and environment, over its seeds; below, the runs that failed or diverged."""
     cells: dict[tuple[str, str, int], list[Standing]] = {}
     for s in found:
         cells.setdefault((name_of(s.run.agent), s.run.env.label, s.run.steps), []).append(s)

@@ -1,4 +1,4 @@
-"""Brings a plan to its end: does what is missing, tries again what failed, can be stopped at any time."""
+"""Trains a plan: runs what is missing, retries what failed, can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def sweep(
     stop_when: Callable[[], bool] | None = None,
     display: Display | None = None,
 ) -> Swept:
-    """Trains those runs of the plan that are not finished. The same call continues after an interruption of any kind.
+    """Trains the unfinished runs of a plan. The same call continues after any interruption.
 
     `stop_after` (seconds) ends the call early, with everything saved. `callbacks` is a module that has functions named
     `on_step`, `on_episode` or `on_log`; a run that one of them stops is left so until the next call.
@@ -102,7 +102,7 @@ def sweep(
 
 @contextmanager
 def _left_as_found(out: Path) -> Iterator[None]:
-    """Where a sweep is refused before any run has begun, nothing is left that was not there."""
+    """Removes the folders and the lock that were made for a sweep that fails before any run has begun."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     before = _names(out)
     try:
@@ -126,7 +126,7 @@ def _whole(what: str, value: float | None) -> int | None:
 
 
 def _require_able(runs: Iterable[Run]) -> None:
-    """An engine or environment that cannot be had, or a network too large, is said before anything is written."""
+    """Fail early, before anything is written, if an engine or environment is missing or a network does not fit."""
     for run in {(run.engine, run.agent, run.env, run.form): run for run in runs}.values():
         if run.form == "compiled":
             require_engine(run.engine, run.notice)
@@ -153,8 +153,8 @@ class _Sweep:
         self.board: dict[str, Standing] = {run.name: standing(run, out) for run in plan}
         self.failures: Counter[str] = Counter()
         self.stopped: set[str] = set()  # by a callback
-        self.saved: dict[str, int] = {}  # the step from which each run was last given away
-        self.held: list[Job] = []  # of which other processes train some runs
+        self.saved: dict[str, int] = {}  # the step at which each run was last submitted
+        self.held: list[Job] = []  # jobs with runs that other processes are training
         self.looked_at = self.began_at = time.monotonic()
         self.open = 0  # jobs that were added and have not ended
         self.stopping = False
@@ -187,7 +187,7 @@ class _Sweep:
         self.place.stop()
 
     def _offer(self, job: Job) -> None:
-        """Adds what is missing of a job. A run that diverged goes along: others may depend on it for their company."""
+        """Submits the unfinished runs of a job. A diverged run keeps its row of a fleet: the others' results depend on it."""
         if self._keep_back(job):
             return
         wanted, able = [], 0
@@ -206,10 +206,10 @@ class _Sweep:
             self.open += 1
 
     def _keep_back(self, job: Job) -> bool:
-        """Whether all of the job has to wait for what other processes train; notes what is to be looked at again.
+        """Whether the whole job has to wait for runs that other processes hold; those are looked at again later.
 
-        The workers of a sweep that was killed a moment ago may still hold their runs. What they trained together
-        shall be trained together again.
+        The workers of a sweep that was killed a moment ago may still hold their runs, and a fleet is to be trained as
+        the same fleet again.
         """
         held = [run for run in job.runs if self.board[run.name].state == "running"]
         if held and len(job.runs) > 1 and time.monotonic() - self.began_at < TOGETHER_SECONDS:
@@ -219,7 +219,7 @@ class _Sweep:
         return False
 
     def _look_again(self) -> None:
-        """Takes on what another process was training when we came by, and has left unfinished."""
+        """Submits runs that another process held and has left unfinished."""
         self.looked_at = time.monotonic()
         held, self.held = self.held, []
         for job in held:
@@ -249,7 +249,7 @@ class _Sweep:
             now = self.board[run.name] = standing(run, self.out)
             if now.state == "left" and (why := _stopped_by_callback(now.path)):
                 self.stopped.add(run.name)
-                self.display.notice(f"{run.name} is saved and stands still: {why}")
+                self.display.notice(f"{run.name} is saved and stopped: {why}")
             elif now.state in ("left", "failed") and not self.stopping:
                 if ended.lost and saved_step(now.path) > self.saved[run.name]:
                     self.display.notice(
@@ -269,7 +269,7 @@ class _Sweep:
             self._record(run, "failed", cause=cause)
 
     def _record(self, run: Run, status: str, **details: Any) -> None:
-        """Writes into the run's folder how it stands, where a worker that was killed could not."""
+        """Records a run's status in its folder, for a worker that was killed."""
         with suppress(HeadraceError):
             if (self.out / run.name).is_dir():
                 with RunFolder.open(self.out / run.name, run.identity(), {}) as folder:
@@ -277,7 +277,7 @@ class _Sweep:
 
 
 def _stopped_by_callback(folder: Path) -> str:
-    """What a callback's stopping of the run is recorded as; empty where none stopped it."""
+    """Which callback stopped the run, in words; empty if none did."""
     with suppress(HeadraceError):
         found = RunFolder.read(folder)
         if found.status == "interrupted":

@@ -1,4 +1,4 @@
-"""Where the runs of a sweep are trained. A new place is one file with an `Executor`, and one line in EXECUTORS."""
+"""Where the runs of a sweep are trained. A new executor is one file and one line in EXECUTORS."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ EXECUTORS = {
     "slurm": "headrace.sweep.slurm:Slurm",
 }
 LOCK = ".sweep.lock"  # in the folder of all runs: one sweep at a time
-NOTES = ".sweep"  # beside it: what a sweep notes about jobs on other machines
+NOTES = ".sweep"  # beside it: what a sweep keeps about jobs on other machines
 
 
 class SlurmOptions(NamedTuple):
-    """What Slurm is asked for, for each run."""
+    """The resources of each Slurm job."""
 
     partition: str | None = None  # the cluster's default
     minutes: int = 240  # of one stretch: at the limit a run is saved and queued again
@@ -33,7 +33,7 @@ class SlurmOptions(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What a user may choose about the training of a plan; each place uses what it has a use for."""
+    """A user's options for training a plan; each executor uses those that concern it."""
 
     jobs: int | None = None  # processes at once
     streams: int = 256  # the most runs in one fleet
@@ -52,7 +52,7 @@ class Job(NamedTuple):
 
 
 class Began(NamedTuple):
-    """A job that was added is being trained now."""
+    """A job has started."""
 
     job: Job
 
@@ -66,17 +66,17 @@ class Moved(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Something that a user should know."""
+    """A notice for the user."""
 
     text: str
 
 
 class Ended(NamedTuple):
-    """A job is over, one way or another; the folders of its runs tell the rest."""
+    """A job is over; the folders of its runs say how they stand."""
 
     job: Job
     causes: Mapping[str, str]  # what went wrong with a run, by its name
-    lost: str = ""  # how the job was taken from its place, where its runs had no part in that
+    lost: str = ""  # why the job was lost, if not through its runs: its machine died, its time was up
 
 
 Event = Began | Moved | Said | Ended
@@ -84,22 +84,19 @@ Event = Began | Moved | Said | Ended
 
 class Executor(Protocol):
     def jobs(self, runs: Sequence[Run]) -> list[Job]:
-        """How a whole plan is divided; the same for the same plan, whatever is done already. Bad plans are errors."""
+        """Divides a plan into jobs, the same whatever is finished already. Rejects plans it cannot train."""
 
     def add(self, job: Job) -> None:
-        """Trains the job's runs as soon as there is room. Exactly one `Ended` follows."""
+        """Queues a job. Exactly one `Ended` follows."""
 
     def wait(self, seconds: float) -> list[Event]:
-        """What has happened; waits for something to happen, but no longer than that.
-
-        A place that is gone for good is a HeadraceError.
-        """
+        """Returns what has happened, after so many seconds at most; HeadraceError if the executor is lost."""
 
     def stop(self) -> None:
-        """Asks every job to save and stop, and forgets those that have not begun; their `Ended` follow."""
+        """Asks running jobs to save and stop, and drops queued ones; their `Ended` follow."""
 
     def close(self) -> None:
-        """Nothing is running afterwards."""
+        """Frees all resources; nothing is running afterwards."""
 
 
 def executor(name: str, out: Path, options: Options) -> Executor:
@@ -110,7 +107,7 @@ def executor(name: str, out: Path, options: Options) -> Executor:
 
 
 def order(job: Job, out: Path, options: Options) -> dict[str, Any]:
-    """A job as it travels to another process: runs by their identities, everything as JSON."""
+    """A job as JSON, for another process: its runs by their identities, and the options."""
     return {
         "runs": [run.identity() for run in job.runs],
         "out": str(out.absolute()),
@@ -127,7 +124,7 @@ def one_by_one(runs: Sequence[Run]) -> list[Job]:
 
 
 def program_of(run: Run) -> tuple[object, ...]:
-    """Equal for two runs that one compiled program can train, its numbers and seed being arguments."""
+    """Equal for runs that one compiled program can train, with hyperparameters and seed as arguments."""
     if run.engine != "reference":
         return (run.engine,)  # compiled for all agents
     require_engine(run.engine, run.notice)

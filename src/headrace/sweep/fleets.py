@@ -1,4 +1,4 @@
-"""In fleets: runs of one structure in one compiled program, on an accelerator or else on the CPU."""
+"""In fleets: runs of one structure in one compiled program, on an accelerator if there is one, else on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.training.run import Run
 
 
 class Fleets(Workers):
-    """One fleet after the other in a process of its own; `jobs` of them at once where that is asked for."""
+    """Each fleet in a process of its own: one at a time, or `jobs` at once."""
 
     does = "together"
 
@@ -24,8 +24,7 @@ class Fleets(Workers):
         super().__init__(out, options, [None] * at_once, shared)
 
     def jobs(self, runs: Sequence[Run]) -> list[Job]:
-        """Fleets of nearly equal size. They are cut from the whole plan, so that a sweep that is started again has
-        the same fleets, and a run the same company."""
+        """Fleets of nearly equal size, cut from the whole plan: a restarted sweep has the same fleets."""
         groups: dict[Hashable, list[Run]] = defaultdict(list)
         for run in runs:
             _require_reference(run)
@@ -45,8 +44,8 @@ def _require_reference(run: Run) -> None:
 
 
 def _kind(run: Run) -> Hashable:
-    """Equal for runs that can share a fleet: agents of one structure, as many steps, games of one suite in one form.
-    Gymnasium's environments show frames of any shape, so each has a fleet of its own."""
+    """Equal for runs that can share a fleet: agents of one structure, equal steps, games of one suite in one form.
+    Frames of Gymnasium's environments differ in shape, so each environment has a fleet of its own."""
     structure, *_ = program_of(run)
     suite = run.env.name.partition("/")[0]
     return structure, run.steps, run.env.name if suite == "gym" else suite, run.env.rules, run.form

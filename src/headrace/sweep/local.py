@@ -30,14 +30,14 @@ class Local(Workers):
 
 
 def places() -> list[int | None]:
-    """The cores to bind workers to. A container that is given a share of its machine has as many places as that makes,
-    none of them bound: it does not know which cores the others are at."""
+    """The cores to pin workers to. In a container limited to a share of the machine, as many unpinned workers as that
+    share allows: which cores others use is not known."""
     cores, allowed = available_cores(), allowed_cores(CGROUP)
     return [None] * max(1, int(allowed)) if allowed < len(cores) else [*cores]
 
 
 def allowed_cores(folder: Path) -> float:
-    """How many cores' time the container may use: by version 2 of Linux' control groups, or else by version 1."""
+    """The container's CPU quota in cores, from Linux control groups version 2 or 1; infinite if there is none."""
     try:
         if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text().split()

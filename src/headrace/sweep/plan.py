@@ -1,4 +1,4 @@
-"""A plan is a list of runs: the product of variants, settings, environments and seeds, or what a Python file gives."""
+"""A plan is a list of runs: a grid of variants, settings, environments and seeds, or what a Python file returns."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def grid(
 def left_out(
     variants: str | Agent | Sequence[str | Agent], envs: str | Sequence[str], settings: str | Sequence[str] = ()
 ) -> list[str]:
-    """Which settings some of a grid have and others have not, in words."""
+    """Notices of settings that only some agents or environments of a grid have."""
     without: dict[str, dict[str, None]] = {}
     for cell in _cells(variants, envs, settings):
         for setting in cell.left:
@@ -123,7 +123,7 @@ def _path(setting: str) -> str:
 
 
 def _why_not(cells: Iterable[_Cell]) -> HeadraceError:
-    """What is wrong with settings that have no place in any of these; a name that is nearly right says most."""
+    """The error of settings that none of these has; an unknown name with a suggestion is preferred."""
     errors = [error for cell in cells if (error := _error_of(cell))]
     return next((error for error in errors if isinstance(error, UnknownName)), errors[0])
 
@@ -144,7 +144,7 @@ def _made(cell: _Cell, **rest: Any) -> Run:
 
 
 def _named(kind: str, words: str | Agent | Sequence[str | Agent], matching: Callable[[str], list[str]]) -> list[Any]:
-    """What the words stand for, in their order, none twice; agents that are given as values stay as they are."""
+    """What the words stand for, in order and without duplicates; agents given as values stay as they are."""
     listed = [words] if isinstance(words, Agent) else _split(words) if isinstance(words, str) else list(words)
     found = [name for word in listed for name in (matching(word) if isinstance(word, str) else [word])]
     if not found:
@@ -231,7 +231,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def _where(path: Path, error: BaseException, make: Any) -> str:
-    """The file, the line of it that the error came from, and what the error says."""
+    """The file, the line in it that raised the error, and the error's message."""
     cause = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         line = error.lineno or _line_of_nul(path)
@@ -252,7 +252,7 @@ def _line_of_nul(path: Path) -> int:
 
 
 def _listed(runs: Any) -> list[Any]:
-    """What a plan gave; one that is a generator runs only now, and may never end."""
+    """The runs of a plan; a generator runs only now, and may never end."""
     found = list(itertools.islice(runs, MOST + 1)) if isinstance(runs, Iterable) else [runs]
     if len(found) > MOST:
         raise HeadraceError(f"the plan gave more than {MOST:,} runs: does it end?")

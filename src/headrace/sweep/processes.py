@@ -1,4 +1,4 @@
-"""A program of ours in a process of its own: one JSON object a line, both ways."""
+"""A helper process that exchanges JSON lines with this one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-LAST_WORDS = 300  # bytes of a dead program's standard error that are worth showing
+TAIL = 300  # bytes of a dead process's standard error that are quoted
 
 
 class Program:
-    """A process of its own session, so that Ctrl-C reaches only us. It ends when its standard input closes.
-
-    What it prints besides answers goes to a file that nobody sees unless it dies.
+    """A Python module run in a session of its own, so that Ctrl-C reaches only this process. It ends when its standard
+    input closes. Its standard error goes to a file, which is quoted if it dies.
     """
 
     def __init__(self, module: str, words: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -42,7 +41,7 @@ class Program:
             self._orders.flush()
 
     def messages(self) -> list[dict[str, Any]] | None:
-        """What it has said since; waits until it says something; None once it is dead."""
+        """The messages since the last call; waits for one; None once the process is dead."""
         data = os.read(self.answers.fileno(), 1 << 16)
         if not data:
             return None
@@ -52,8 +51,8 @@ class Program:
     def ask_to_stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def bury(self, patience: float = 0.0) -> str:
-        """Ends it, after so many seconds in which it may end by itself, and says how it died."""
+    def end(self, patience: float = 0.0) -> str:
+        """Kills it if it does not end by itself within so many seconds; returns how it ended."""
         with suppress(BrokenPipeError):
             self._orders.close()
         if patience:
@@ -63,7 +62,7 @@ class Program:
         code = self.process.wait()
         self.answers.close()
         with self._errors as errors:
-            errors.seek(max(0, errors.seek(0, 2) - LAST_WORDS))
+            errors.seek(max(0, errors.seek(0, 2) - TAIL))
             words = errors.read().decode(errors="replace").strip()
         return f"its process {_how(code)}" + (f": {words.splitlines()[-1]}" if words else "")
 

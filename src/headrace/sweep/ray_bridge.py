@@ -1,5 +1,5 @@
-"""The program that speaks with a Ray cluster for a sweep: a process of its own, because Ray prints as it likes and ends
-the process that it runs in when its cluster dies.
+"""The Ray driver of a sweep, in a process of its own: Ray prints to standard output, and ends its process when the
+cluster dies.
 
 One JSON object a line, both ways. It says {"ready": cores} or {"refused": why}; then it reads {"number", "order"} for
 each run and {"stop": true}, and says {"ended": number, "causes", "notices", "lost"}. It ends when its input does.
@@ -16,7 +16,7 @@ import threading
 import traceback
 from typing import IO, Any
 
-from headrace.sweep.remote import train_far
+from headrace.sweep.remote import train_remotely
 from headrace.sweep.worker import cause_of
 
 LOOK_SECONDS = 0.2
@@ -87,7 +87,7 @@ class Bridge:
 
         self.answers, self.orders = answers, orders
         # A run that is lost is given again by the sweep, which knows how often that may happen.
-        self.task = ray.remote(num_cpus=1, max_retries=0)(train_far)
+        self.task = ray.remote(num_cpus=1, max_retries=0)(train_remotely)
         self.numbers: dict[Any, int] = {}  # by the reference to the task's result
 
     def go(self) -> None:

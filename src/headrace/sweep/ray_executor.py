@@ -1,4 +1,4 @@
-"""On a Ray cluster: each run a task of one core, on whatever node has one."""
+"""On a Ray cluster: each run is a task of one core, on any node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.sweep.executor import Ended, Event, Job, Options, Said, one_by_one, order
 from headrace.sweep.local import available_cores
 from headrace.sweep.processes import Program
-from headrace.sweep.remote import BeaconReader, require_package, tidy
+from headrace.sweep.remote import ProgressReader, require_package, tidy
 from headrace.training.run import Run
 
 CONNECT_SECONDS = 60.0  # in which a cluster must answer, or one on this machine be started
@@ -27,13 +27,13 @@ SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeou
 
 
 class Ray:
-    """Jobs travel through a bridge, a process that is a Ray driver; where that is lost a new one is made."""
+    """Submits jobs through a bridge process, the Ray driver; if the cluster is lost a new bridge is started."""
 
     def __init__(self, out: Path, options: Options) -> None:
         require_package("ray", "ray")
         self.out, self.options = out, options
         self.address = _checked(options.address or os.environ.get("RAY_ADDRESS", ""))
-        self._watch = BeaconReader(out)
+        self._watch = ProgressReader(out)
         self._waiting: list[Job] = []
         self._given: dict[int, Job] = {}  # by number
         self._numbered = self._losses = 0
@@ -81,7 +81,7 @@ class Ray:
         del self._waiting[:room]
 
     def _connected(self) -> tuple[Program, list[Event]]:
-        """A bridge that has joined the cluster, and what to say about it."""
+        """A bridge that has joined the cluster, and a notice about it."""
         cores = self.options.jobs or len(available_cores())
         bridge = Program("headrace.sweep.ray_bridge", [self.address, str(cores)], self._environment())
         self._selector.register(bridge.answers, selectors.EVENT_READ)
@@ -96,7 +96,7 @@ class Ray:
         raise HeadraceError(f"{at}: {why}; {REMEDY if self.address else 'look into /tmp/ray/session_latest/logs'}")
 
     def _environment(self) -> dict[str, str]:
-        """A cluster of our own has a key of its own, where Ray would leave one in the user's home."""
+        """A cluster started here gets its own token; Ray would leave one in the user's home."""
         if self.address or "RAY_AUTH_MODE" in os.environ:
             return SETTINGS
         return {**SETTINGS, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -126,7 +126,7 @@ class Ray:
         return [*(Said(notice) for notice in message["notices"]), self._ended(job, causes, message["lost"])]
 
     def _lost(self) -> list[Event]:
-        """The runs had no part in this: they wait for the next cluster, if there shall be one."""
+        """Requeues the runs for the next cluster."""
         how = self._part(0.0)
         if self._stopping:
             given, self._given = self._given, {}
@@ -148,7 +148,7 @@ class Ray:
         assert self._bridge is not None
         bridge, self._bridge = self._bridge, None
         self._selector.unregister(bridge.answers)
-        return bridge.bury(patience)
+        return bridge.end(patience)
 
 
 def _checked(address: str) -> str:

@@ -1,4 +1,4 @@
-"""A run on another machine: trained there, watched from here through small files on the storage they share."""
+"""Runs on other machines: trained there, watched from here through small files on shared storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
 from headrace.sweep.executor import LOCK, NOTES, Began, Event, Job, Moved
-from headrace.sweep.worker import Order, Teller, one_core, train_one
+from headrace.sweep.worker import Order, Reporter, one_core, train_one
 from headrace.training.pace import stop_requests
 from headrace.training.run import run_of
 
@@ -24,14 +24,14 @@ LOOK_SECONDS = 1.0
 
 
 class Report(NamedTuple):
-    """What comes back from a run on another machine."""
+    """The outcome of a run on another machine."""
 
     causes: dict[str, str]
     notices: list[str]
 
 
-class Beacon(Teller):
-    """A run's progress as a small file; notices are kept for the report."""
+class ProgressFile(Reporter):
+    """Writes a run's progress to a small file; notices are kept for the report."""
 
     def __init__(self, asked: Callable[[], bool], path: Path) -> None:
         super().__init__(asked)
@@ -58,7 +58,7 @@ class Beacon(Teller):
             self._path.unlink(missing_ok=True)
 
 
-def train_far(order: Order) -> Report:
+def train_remotely(order: Order) -> Report:
     """Trains one run in this process until it is done, or asked to stop by SIGINT or SIGTERM."""
     os.environ.update({**one_core(), IMPORTS: order["imports"]})
     from headrace.engines.jax.programs import reuse_compiled_programs
@@ -70,16 +70,16 @@ def train_far(order: Order) -> Report:
     if not (out / LOCK).exists():
         return Report({name: f"{out} on {socket.gethostname()} is not the sweep's: it must be on shared storage"}, [])
     with stop_requests() as asked:
-        beacon = Beacon(asked, out / NOTES / RUNNING / name)
+        shown = ProgressFile(asked, out / NOTES / RUNNING / name)
         try:
-            causes = train_one(runs, order, beacon)
+            causes = train_one(runs, order, shown)
         finally:
-            beacon.close()
-    return Report(causes, [f"{name}: {notice}" for notice in beacon.notices])
+            shown.close()
+    return Report(causes, [f"{name}: {notice}" for notice in shown.notices])
 
 
-class BeaconReader:
-    """Tells from those files which jobs are being trained, and how far they are."""
+class ProgressReader:
+    """Reads those files: which jobs are running, and at which step."""
 
     def __init__(self, out: Path) -> None:
         self._folder = out / NOTES / RUNNING
@@ -87,7 +87,7 @@ class BeaconReader:
         self._looked_at = 0.0
 
     def news(self, jobs: Iterable[Job]) -> list[Event]:
-        """Of these jobs; nothing if it was asked a moment ago."""
+        """Events of these jobs; none if asked again within a second."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return []
@@ -98,7 +98,7 @@ class BeaconReader:
         return []
 
     def forget(self, job: Job) -> None:
-        """The job is over; a process that was killed has left its file behind."""
+        """Removes the file that a killed process has left behind."""
         self._seen.pop(job.runs[0].name, None)
         with suppress(OSError):
             (self._folder / job.runs[0].name).unlink()
@@ -118,7 +118,7 @@ class BeaconReader:
 
 
 def tidy(out: Path) -> None:
-    """Removes those folders of notes that are empty."""
+    """Removes empty folders of notes."""
     for folder in (RUNNING, "slurm/jobs", "slurm/runs", "slurm", "."):
         with suppress(OSError):
             (out / NOTES / folder).resolve().rmdir()

@@ -1,4 +1,4 @@
-"""What was left open about the runs of a plan is decided by the place of training, and by what is there already."""
+"""Resolve engines that were left open, from the executor and from the run folders that exist."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BEGUN_ANEW = "runs that another engine began here are begun anew: a fleet cannot
 
 
 def resolved(runs: Iterable[Run], on: str, out: str | Path) -> list[Run]:
-    """The runs as that place trains them, none twice.
+    """The runs as that executor trains them, without duplicates.
 
-    Where engine and form were left open, a run that another engine has finished is done, and one that another engine
-    began is continued by it, except in a fleet.
+    Where the engine was left open, a run that another engine has finished is done, and one that another engine began is
+    continued by that engine, except in a fleet.
     """
     chosen = dict.fromkeys(run.in_fleet() if on == "fleet" else run for run in runs)
     return list(dict.fromkeys(_as_found(run, on, Path(out)) for run in chosen))
@@ -39,7 +39,7 @@ def _as_found(run: Run, on: str, out: Path) -> Run:
 
 
 def _status(folder: Path) -> str:
-    """Of a run's folder; empty where it cannot be read, which whoever trains the run will say."""
+    """The status in a run's folder; empty if it cannot be read, which is reported when the run is trained."""
     try:
         return RunFolder.read(folder).status
     except HeadraceError:
@@ -47,6 +47,6 @@ def _status(folder: Path) -> str:
 
 
 def _by_others(run: Run) -> list[Run]:
-    """The same run by the other engines."""
+    """The same run with each other engine and form."""
     alike = [replace(run, engine=engine, form=form, notice="") for engine, form in COMPUTED]
     return [other for other in alike if other != run]

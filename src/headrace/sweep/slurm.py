@@ -1,4 +1,4 @@
-"""On a Slurm cluster: each run a task of a job array, submitted and called by submitit."""
+"""On a Slurm cluster: each run a task of a job array, submitted by submitit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.errors import counted
 from headrace.runs.files import storage_errors
 from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, one_by_one, order
-from headrace.sweep.remote import BeaconReader, Report, tidy
+from headrace.sweep.remote import ProgressReader, Report, tidy
 from headrace.sweep.slurm_job import SlurmRun
 from headrace.sweep.slurm_queue import ARRAY, SlurmQueue
 from headrace.training.run import Run
@@ -20,8 +20,7 @@ QUEUE_SECONDS = 10.0  # between two questions to Slurm
 
 
 class Slurm:
-    """Jobs are Slurm's once they are submitted: they go on when the sweep is killed, and the next sweep finds them by
-    the notes that it left."""
+    """Submitted jobs go on when the sweep is killed; the next sweep finds them by the notes in `.sweep/slurm`."""
 
     queue_of = SlurmQueue
 
@@ -30,7 +29,7 @@ class Slurm:
         self.notes = self.out / NOTES / "slurm" / "runs"  # a file each for the runs that Slurm has: the job's number
         self.queue = self.queue_of(self.out / NOTES / "slurm" / "jobs", options)
         self.queue.require()
-        self._watch = BeaconReader(self.out)
+        self._watch = ProgressReader(self.out)
         self._waiting: list[Job] = []
         self._submitted: dict[str, Job] = {}  # by the job's number
         self._missed: set[str] = set()  # jobs that were not in the queue when we last asked
@@ -67,12 +66,12 @@ class Slurm:
         self._asked_at = 0.0
 
     def close(self) -> None:
-        """What still runs is Slurm's."""
+        """Leaves running jobs to Slurm."""
         self.queue.close()
         tidy(self.out)
 
     def _submit(self) -> list[Event]:
-        """Gives Slurm what it does not have yet."""
+        """Submits the jobs that Slurm does not have yet."""
         jobs, self._waiting = self._waiting, []
         noted = {job.runs[0].name: self._noted(job) for job in jobs}
         alive = self.queue.alive(filter(None, noted.values())) if any(noted.values()) else set()
@@ -106,7 +105,7 @@ class Slurm:
         return [*map(Said, report.notices), self._ended(number, report.causes)]
 
     def _ask(self) -> list[Event]:
-        """Finds the jobs that are over without a report: twice, because a report may be late on shared storage."""
+        """Jobs that left the queue without a report. Asks twice, as a report may be late on shared storage."""
         if not self._submitted:
             return []
         if self._stopping:

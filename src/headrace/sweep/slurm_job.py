@@ -1,4 +1,4 @@
-"""A run as a Slurm job: saved and queued again when its time is up or a more important job wants its place."""
+"""A run as a Slurm job: saved and requeued at its time limit or when it is preempted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.runs.folder import RunFolder
-from headrace.sweep.remote import Report, train_far
+from headrace.sweep.remote import Report, train_remotely
 from headrace.sweep.status import saved_step
 from headrace.sweep.worker import Order
 from headrace.training.run import run_of
@@ -19,24 +19,24 @@ TOO_SHORT = "its time at Slurm ended before it got any further: ask for more wit
 
 
 def preempt_signal() -> signal.Signals:
-    """What submitit has Slurm send before the time is up."""
+    """The signal that submitit has Slurm send before the time limit."""
     import submitit
 
     return signal.Signals[f"SIG{submitit.JobEnvironment.USR_SIG}"]
 
 
 def stop_signal() -> signal.Signals:
-    """What the sweep sends to a job that shall save and end."""
+    """The signal by which the sweep asks a job to save and end."""
     return signal.SIGUSR1 if preempt_signal() != signal.SIGUSR1 else signal.SIGUSR2
 
 
 class SlurmRun:
-    """What submitit calls. Its process has one run to train, and three ways of being asked to stop:
+    """The function that submitit calls to train one run. Three things can stop it:
 
-    - by the sweep: the run is saved and the job is over;
-    - by Slurm, before the time limit: it is saved and the job queued again;
-    - by SIGTERM, for a more important job or because it was cancelled: it is saved and then waits for its end, so that
-      Slurm and nobody else decides whether the job is queued again.
+    - the sweep: the run is saved and the job ends;
+    - Slurm, before the time limit: the run is saved and the job is requeued;
+    - SIGTERM, on preemption or cancellation: the run is saved, then the job waits to be killed, so that Slurm alone
+      decides whether it is requeued.
     """
 
     def __init__(self, order: Order) -> None:
@@ -49,7 +49,7 @@ class SlurmRun:
             signal.signal(number, _noting(asked))
         (path,) = (Path(self.order["out"]) / run_of(identity).name for identity in self.order["runs"])
         before = saved_step(path)
-        report = train_far(self.order)
+        report = train_remotely(self.order)
         if report.causes or not _interrupted(path):
             return report
         if not asked:
@@ -59,7 +59,7 @@ class SlurmRun:
         return report
 
     def _again(self, queue_again: Any, report: Report, further: bool) -> Report:
-        """Queues the job again, which ends this process; a run that gets no further would be queued for ever."""
+        """Requeues the job, which ends this process; but not a run that makes no progress."""
         if not further:
             (name,) = (run_of(identity).name for identity in self.order["runs"])
             return report._replace(causes={name: TOO_SHORT})
@@ -67,7 +67,7 @@ class SlurmRun:
         return report
 
     def checkpoint(self) -> Any:
-        """What is queued again: the same, since the run's folder holds all that it has reached."""
+        """What is requeued: the same call, as the run's folder holds its progress."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self)

@@ -1,4 +1,4 @@
-"""What a user asks of Slurm, read from words."""
+"""Options of Slurm as a user writes them."""
 
 from __future__ import annotations
 

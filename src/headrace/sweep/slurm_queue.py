@@ -1,4 +1,4 @@
-"""What a sweep needs of Slurm: giving it runs, and asking what became of them."""
+"""Slurm's queue: submits runs and asks how they are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESULT = "_0_result.pkl"  # how the names of submitit's reports end
 
 
 class SlurmQueue:
-    """Slurm's queue by its commands; files that submitit needs are in a folder on shared storage."""
+    """Slurm by its commands; submitit's files are in a folder on shared storage."""
 
     def __init__(self, folder: Path, options: Options) -> None:
         self.folder, self.options = folder, options

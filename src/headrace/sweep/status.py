@@ -1,4 +1,4 @@
-"""How the runs of a plan stand, read from their folders alone."""
+"""The status of a plan's runs, from their folders alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATES = ("done", "running", "failed", "diverged", "left")
 
 
 class Standing(NamedTuple):
-    """How one run stands."""
+    """The status of one run."""
 
     run: Run
     path: Path
@@ -88,7 +88,7 @@ def saved_step(path: Path) -> int:
 
 
 def _newest_rate(path: Path) -> float:
-    """What the clock said last; NaN where that is not known."""
+    """The speed logged last; NaN if there is none."""
     with suppress(HeadraceError):
         return float(last_rows(path, 1).get("steps_per_s", [math.nan])[-1])
     return math.nan
@@ -109,14 +109,14 @@ def counts(found: Sequence[Standing]) -> Counts:
 
 
 def steps_per_second(found: Sequence[Standing]) -> float:
-    """Of all runs that are running, together; one that has not logged yet is taken for an average one."""
+    """The speed of all running runs together; one that has not logged yet counts as average."""
     running = [s.rate for s in found if s.state == "running"]
     known = [rate for rate in running if rate > 0]
     return sum(known) / len(known) * len(running) if known else 0.0
 
 
 def seconds_left(found: Sequence[Standing]) -> float | None:
-    """Until everything that can still be done is done, at the present speed; None while that is not known."""
+    """Until every run is done, at the present speed; None while the speed is unknown."""
     speed = steps_per_second(found)
     steps = sum(s.run.steps - s.step for s in found if s.state in ("running", "left"))
     return steps / speed if speed > 0 else None

@@ -32,7 +32,7 @@ DIGITS = 3  # of a number that is tried
 
 
 class Range(NamedTuple):
-    """What may be tried for one setting."""
+    """The values to try for one setting."""
 
     path: str
     low: float = math.nan
@@ -42,7 +42,7 @@ class Range(NamedTuple):
     choices: tuple[str, ...] = ()
 
     def suggested(self, trial: Any) -> str:
-        """The setting that a trial takes."""
+        """The value of a trial, as PATH=VALUE."""
         if self.choices:
             return f"{self.path}={trial.suggest_categorical(self.path, self.choices)}"
         if self.whole:
@@ -177,7 +177,7 @@ class Tuning:
         return study
 
     def _trial(self, study: Any, optuna: Any) -> bool:
-        """Trains one trial; whether it was interrupted."""
+        """Trains one trial; returns whether it was interrupted."""
         trial = study.ask()
         settings = [found.suggested(trial) for found in self.ranges]
         trial.set_user_attr("settings", settings)

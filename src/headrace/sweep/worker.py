@@ -1,7 +1,7 @@
-"""The program of a worker process: reads jobs from standard input, says on standard output how they go.
+"""The worker process: reads jobs from standard input, reports on standard output.
 
 One JSON object a line, both ways. A job is {"do", "runs", "out", "checkpoint_every"}; an answer is one of {"step",
-"rate"}, {"notice"} and, at its end, {"ended": {run: cause}}. Whatever else is printed goes to standard error.
+"rate"}, {"notice"} and, at its end, {"ended": {run: cause}}. All other output goes to standard error.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def one_core() -> dict[str, str]:
     return {**ONE_CORE, "XLA_FLAGS": flags if ONE_THREAD in flags else f"{flags} {ONE_THREAD}".strip()}
 
 
-class Teller:
-    """A run's progress, told elsewhere; `asked` says whether the run was asked to stop before it could listen."""
+class Reporter:
+    """Reports a run's progress to another process. `asked` says whether a stop was requested before training began."""
 
     def __init__(self, asked: Callable[[], bool]) -> None:
         self._asked, self._told_at = asked, 0.0
@@ -52,7 +52,7 @@ class Teller:
         raise NotImplementedError
 
     def say(self, what: str) -> None:
-        """Training says that it prepares, once it listens to requests to stop: an earlier one is repeated."""
+        """Called once training handles stop signals: repeats a request that came earlier."""
         if self._asked():
             signal.raise_signal(signal.SIGTERM)
 
@@ -67,8 +67,8 @@ class Teller:
     def close(self) -> None: ...
 
 
-class Answers(Teller):
-    """Lines on the standard output of a worker."""
+class Answers(Reporter):
+    """Reports as lines on a worker's standard output."""
 
     def __init__(self, asked: Callable[[], bool], stream: IO[str], about: str = "") -> None:
         super().__init__(asked)
@@ -84,15 +84,14 @@ class Answers(Teller):
         print(json.dumps(message), file=self._stream, flush=True)
 
 
-def train_one(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]:
-    """Trains the run as far as it is let; what went wrong, by the run's name."""
-
+def train_one(runs: list[Run], order: Order, reporter: Progress) -> dict[str, str]:
+    """Trains a run until it is done or stopped; returns the causes of failure by run."""
     (run,) = runs
     try:
         called = callbacks_of(order["callbacks"]) if order["callbacks"] else None
         wanted = evaluations(order["eval_every"], order["eval_episodes"])
         pace = Pace(order["checkpoint_every"], 60.0)
-        train_run(run, order["out"], (), pace, teller, callbacks=called, evaluated=wanted, draw=False)
+        train_run(run, order["out"], (), pace, reporter, callbacks=called, evaluated=wanted, draw=False)
     except Diverged:
         return {}  # its folder says so
     except Exception as error:
@@ -100,22 +99,22 @@ def train_one(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]
     return {}
 
 
-def train_together(runs: list[Run], order: Order, teller: Progress) -> dict[str, str]:
+def train_together(runs: list[Run], order: Order, reporter: Progress) -> dict[str, str]:
     from headrace.engines.jax.fleet import handicap
     from headrace.training.fleet import train_fleet
 
     if said := handicap():
-        teller.notice(said)
+        reporter.notice(said)
     try:
         given = {name: order[name] for name in ("checkpoint_every", "eval_every", "eval_episodes")}
-        result = train_fleet(runs, order["out"], **given, progress=teller)
+        result = train_fleet(runs, order["out"], **given, progress=reporter)
     except Exception as error:
         return {run.name: cause_of(error) for run in runs}
     return {**result.refused, **result.failed}
 
 
 def cause_of(error: Exception) -> str:
-    """One line: what a user can act on, or else where in the program it happened."""
+    """The error in one line; a bug with its place in the program."""
     if isinstance(error, HeadraceError):
         return str(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -130,7 +129,7 @@ DOES: dict[str, Callable[[list[Run], Order, Progress], dict[str, str]]] = {
 
 
 def _listen(orders: queue.SimpleQueue[Order]) -> None:
-    """Hands on what is read. When there is nothing more to read the sweep is over or dead, and so are we."""
+    """Passes orders on. When the input ends the sweep is over or dead, and this process ends."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     os._exit(0)
@@ -152,8 +151,8 @@ def main() -> None:
             order = orders.get()
             order["out"] = here / order["out"]  # an environment may have changed the current folder
             runs = [run_of(identity) for identity in order["runs"]]
-            teller = Answers(asked, answers, f"{runs[0].name}: " if len(runs) == 1 else "")
-            teller.answer(ended=DOES[order["do"]](runs, order, teller))
+            reporter = Answers(asked, answers, f"{runs[0].name}: " if len(runs) == 1 else "")
+            reporter.answer(ended=DOES[order["do"]](runs, order, reporter))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Worker processes: each takes jobs one after the other, so that what was compiled for one serves the next."""
+"""Worker processes that train job after job, so that compiled programs are reused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.sweep.processes import Program
 
 
 class Worker(Program):
-    """A process that trains one job after the other."""
+    """One worker process and its current job."""
 
     def __init__(self, environment: Mapping[str, str], core: int | None) -> None:
         super().__init__("headrace.sweep.worker", [] if core is None else [str(core)], environment)
@@ -26,12 +26,9 @@ class Worker(Program):
 
 
 class Workers:
-    """An executor on this machine, up to how a plan is divided: a queue, and workers that take jobs from it.
+    """Base of the executors on this machine: a queue, and a worker for each entry of `cores` (None: not pinned)."""
 
-    There are as many workers as `cores` has places; a place that is None is not bound to a core.
-    """
-
-    does: str  # which of a worker's abilities is wanted
+    does: str  # which of `worker.DOES` trains a job
 
     def __init__(
         self, out: Path, options: Options, cores: Sequence[int | None], environment: Mapping[str, str]
@@ -45,7 +42,7 @@ class Workers:
         self._events: list[Event] = []  # that nobody has been told of
 
     def program(self, job: Job) -> Hashable:
-        """Equal for jobs that one compiled program serves."""
+        """Equal for jobs that share a compiled program."""
         raise NotImplementedError
 
     def add(self, job: Job) -> None:
@@ -78,7 +75,7 @@ class Workers:
         self._selector.close()
 
     def _assign(self) -> None:
-        """Gives every idle worker a job, and starts workers while there are jobs without one."""
+        """Gives each idle worker a job, and starts workers while jobs are queued."""
         for place, core in enumerate(self._cores):
             worker = self._workers.get(place)
             if not self._queue or (worker and worker.job):
@@ -95,7 +92,7 @@ class Workers:
         return {"do": self.does, **order(job, self.out, self.options)}
 
     def _best_for(self, worker: Worker) -> int:
-        """A job whose program the worker has; else one whose program no other worker has; else the first."""
+        """A job whose program this worker has compiled; else one that no other worker has; else the first."""
         taken = {other.program for other in self._workers.values() if other is not worker}
         wishes: list[Callable[[Hashable], bool]] = [lambda p: p == worker.program, lambda p: p not in taken]
         for wish in wishes:
@@ -115,7 +112,7 @@ class Workers:
     def _remove(self, place: int) -> str:
         worker = self._workers.pop(place)
         self._selector.unregister(worker.answers)
-        return worker.bury()
+        return worker.end()
 
 
 def _meaning(worker: Worker, message: dict[str, Any]) -> list[Event]:

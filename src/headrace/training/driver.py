@@ -85,9 +85,9 @@ class Driver:
         """What there is to continue from once the environment is mended."""
         saved = self.live[0].folder.latest()
         if saved is None:
-            return "Nothing is saved yet: mend the environment and run the same command again."
+            return "Nothing is saved yet: fix the environment and run the same command again."
         where = f"The {'run is' if len(self.members) == 1 else 'runs are'} saved as of step {saved.step:,}"
-        return f"{where}: mend the environment, and the same command goes on from there."
+        return f"{where}: fix the environment, and the same command continues from there."
 
     def _notice(self, member: Member, what: str) -> None:
         self.progress.notice(what if len(self.members) == 1 else f"{member.run.name}: {what}")

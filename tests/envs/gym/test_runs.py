@@ -227,7 +227,7 @@ def test_one_that_never_saves_is_told_before_anything_is_learnt(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(toys.SavesItself, "save", lambda self: _raise())
-    with pytest.raises(EnvironmentFault, match=r"when it was saved .* Nothing is saved yet: mend the environment"):
+    with pytest.raises(EnvironmentFault, match=r"when it was saved .* Nothing is saved yet: fix the environment"):
         go(tmp_path, "SavesItself", engine="learner")
     assert RunFolder.read(only_run(tmp_path)).episodes()["step"].tolist() == []
 

@@ -80,7 +80,7 @@ class CompiledStream:
 
     def _begun(self) -> tuple[Tree, StreamState]:
         if self._states is None:
-            raise RuntimeError("begin() or restore(...) comes before anything else")
+            raise RuntimeError("call begin() or restore(...) first")
         return self._states
 
 

@@ -99,7 +99,7 @@ class ReferenceEngine:
 
     def _begun(self) -> StreamState:
         if self.state is None:
-            raise RuntimeError("begin(first_observation) comes before anything else")
+            raise RuntimeError("call begin(obs) first")
         return self.state
 
     def _blank(self) -> np.ndarray:
