@@ -22,8 +22,7 @@ from headrace.runs.folder import RunFolder
 from headrace.runs.lock import is_held
 from headrace.sweep import slurm
 from headrace.sweep.driver import Swept, sweep
-from headrace.sweep.executor import EXECUTORS, Options, Said, SlurmOptions
-from headrace.sweep.slurm_options import minutes, slurm_options
+from headrace.sweep.executor import EXECUTORS, Options, Said, SlurmOptions, minutes, slurm_options
 from tests.small_runs import Command
 from tests.sweep import slurm_here
 from tests.sweep.submitted import LocalQueue, preempt

@@ -106,9 +106,6 @@ def _scores(group: Group, looks: Looks, rng: np.random.Generator) -> Iterator[Dr
         return
     if group.has_many:
         yield from _aggregates(group, known, looks, rng)
-    if set(group.agents) & set(group.paper().agents):
-        caption = "Mean scores of these runs against the paper's."
-        yield Drawn(f"against_paper_{group.slug}", caption, figures.paper_comparison(group, looks))
     if ablations := present(group):
         agents = {agent for ablation in ablations for _, agent in ablation.agents}
         effects = {agent: effect(group, agent, rng) for agent in agents}

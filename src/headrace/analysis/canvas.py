@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ def _without_middle(name: str, end: int) -> str:
     return name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - end - len(CUT)] + CUT + name[-end:]
 
 
-def line_handle(look: Look, label: str) -> Any:
+def _line_handle(look: Look, label: str) -> Any:
     from matplotlib.lines import Line2D
 
     handle = Line2D([], [], color=look.colour, linewidth=2, label=label)
@@ -128,17 +128,11 @@ def line_handle(look: Look, label: str) -> Any:
     return handle
 
 
-def point_handle(look: Look, label: str) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=look.colour, marker=look.marker, linestyle="", markersize=6, label=label)
-
-
-def legend(figure: Any, agents: Sequence[str], looks: Looks, handle: Callable[[Look, str], Any] = line_handle) -> None:
+def legend(figure: Any, agents: Sequence[str], looks: Looks) -> None:
     """Every agent once, below all panels."""
     if agents:
         named = zip(agents, shortened(agents), strict=True)
-        handles = [handle(looks[agent], label) for agent, label in named]
+        handles = [_line_handle(looks[agent], label) for agent, label in named]
         figure.legend(
             handles=handles, loc="lower left", bbox_to_anchor=(0.01, 0.0), frameon=False,
             ncols=min(len(agents), _legend_columns(figure.get_figwidth())), fontsize=8.5, labelcolor=INK,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from headrace.analysis.ablations import Ablation
-from headrace.analysis.canvas import legend, line, new_figure, panels, point_handle, shortened, steps_axis, style, title
+from headrace.analysis.canvas import legend, line, new_figure, panels, shortened, steps_axis, style, title
 from headrace.analysis.curves import Curve
 from headrace.analysis.latents import Latents
-from headrace.analysis.paper import even_unit, paper_unit
+from headrace.analysis.paper import even_unit
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import AGGREGATES, Interval, bootstrap, percentiles, profile, task_means
 from headrace.analysis.style import EDGE, FAINT, INK, PAPER_INK, Look, Looks
@@ -99,31 +99,6 @@ def performance_profiles(group: Group, looks: Looks, rng: np.random.Generator) -
     panel.set_ylim(0, 1.02)
     title(figure, f"Performance profiles, {group.title}: pointwise 95% intervals")
     legend(figure, list(matrices), looks)
-    return figure
-
-
-def paper_comparison(group: Group, looks: Looks) -> Any:
-    """Our score against the paper's, a point for each agent and environment."""
-    unit, paper = paper_unit(group.suite), group.paper()
-    shown = [agent for agent in group.agents if agent in paper.agents]
-    figure, axes = panels(len(group.envs), 5, 1.9, 1.9, len(shown))
-    for panel, (j, env) in zip(axes, enumerate(group.envs), strict=True):
-        ends = [0.0]
-        for agent in group.agents:
-            ours, theirs = group.matrix(agent, unit)[:, j], paper.score(env, agent)
-            known = ours[np.isfinite(ours)]
-            if theirs is None or not len(known):
-                continue
-            look = looks[agent]
-            panel.errorbar(
-                theirs.mean, known.mean(), xerr=theirs.std, yerr=known.std(), fmt=look.marker, color=look.colour,
-                markersize=4.5, elinewidth=0.8, markeredgecolor="white", markeredgewidth=0.4,
-            )  # fmt: skip
-            ends += [theirs.mean + theirs.std, float(known.mean() + known.std())]
-        panel.plot([min(ends), max(ends)], [min(ends), max(ends)], color=EDGE, linewidth=0.8, zorder=1)
-        style(panel, env.partition("/")[2] or env, f"paper, {unit.label}", f"these runs, {unit.label}")
-    title(figure, f"These runs against the paper's, {group.title}: mean ± std over seeds; the line is equality")
-    legend(figure, shown, looks, point_handle)
     return figure
 
 

@@ -118,7 +118,7 @@ def plan_of(words: argparse.Namespace) -> list[Run]:
 
 def place_of(words: argparse.Namespace) -> dict[str, Any]:
     """What was chosen about the place of training; an error where it is another place's."""
-    from headrace.sweep.slurm_options import slurm_options
+    from headrace.sweep.executor import slurm_options
     from headrace.training.run import seconds
 
     if words.stop_after is not None:

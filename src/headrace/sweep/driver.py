@@ -187,7 +187,7 @@ class _Sweep:
         self.place.stop()
 
     def _offer(self, job: Job) -> None:
-        """Submits the unfinished runs of a job. A diverged run keeps its row of a fleet: the others' results depend on it."""
+        """Submits the unfinished runs of a job. A diverged run keeps its row of a fleet, as others depend on it."""
         if self._keep_back(job):
             return
         wanted, able = [], 0

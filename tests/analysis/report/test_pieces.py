@@ -15,11 +15,10 @@ from headrace.analysis.colour import DARK_GROUND, ENOUGH, contrast, lifted
 from headrace.analysis.records import read_record
 from headrace.analysis.report.charts import lines, numbers, series
 from headrace.analysis.report.html import Html, tag
-from headrace.analysis.report.page import safe_json
+from headrace.analysis.report.page import agent_styles, safe_json
 from headrace.analysis.report.quantities import QUANTITIES, quantity
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.analysis.report.sections.runs import _facts, _thinned
-from headrace.analysis.report.shades import agent_styles
 from headrace.analysis.report.tables import _cell as table_cell
 from headrace.analysis.report.tables import turned
 from headrace.analysis.style import LOOKS, looks_of

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from headrace.envs.atari.resize import Shrink, covers
+from headrace.envs.atari.pixels import Shrink, covers
 
 HEIGHTS = [210, 214, 220, 230, 250]  # of all screens that the games have
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,7 +15,9 @@ from headrace.analysis.records import REPORT_MARK
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.report.parts import Body, Section
-from headrace.analysis.report.shades import agent_styles, dash_of
+from headrace.analysis.style import Look
+
+WIDTH = 1.9  # of a line, pixels
 
 
 @cache
@@ -146,3 +148,15 @@ def frame_version(context: Context, parts: Sequence[Section]) -> str:
     """Differs where more than the inside of parts differs: the page has to be loaded anew."""
     known = [context.agents, context.switched_off, [(part.id, part.title, part.tab) for part in parts]]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]
+
+
+def agent_styles(looks: Iterable[Look]) -> str:
+    """A class for each look, numbered in their order."""
+    numbered = list(enumerate(looks))
+    light = "".join(f".agent-{n}{{--c:{look.colour}}}" for n, look in numbered)
+    dark = "".join(f".agent-{n}{{--c:{look.dark}}}" for n, look in numbered)
+    return f"{light}\n@media (prefers-color-scheme: dark){{{dark}}}"
+
+
+def dash_of(look: Look) -> str:
+    return " ".join(f"{WIDTH * length:g}" for length in look.dashes)

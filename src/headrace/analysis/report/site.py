@@ -18,7 +18,6 @@ from headrace.analysis.report.html import Html
 from headrace.analysis.report.parts import Body, Make, Memory, Section
 from headrace.analysis.report.sections import all_parts
 from headrace.analysis.report.sections.runs import run_page, run_rows
-from headrace.analysis.report.shades import dash_of
 from headrace.errors import HeadraceError, counted
 
 Video = Callable[[Record, str], Html]  # what a run's page shows of its video
@@ -61,7 +60,7 @@ class Site:
         return found | ({"digest.json": self.digest} if self.live else {})
 
     def index(self) -> bytes:
-        agents = [{"name": agent, "dash": dash_of(self.context.looks[agent])} for agent in self.context.agents]
+        agents = [{"name": agent, "dash": page.dash_of(self.context.looks[agent])} for agent in self.context.agents]
         parts = {part.id: {"version": body.version, **body.data()} for part, body in self.parts}
         data = {"live": self.live, "frame": self.frame, "agents": agents, "off": self.context.switched_off}
         whole = {**data, "parts": parts, "runs": self.rows, "changed": self.changed()}

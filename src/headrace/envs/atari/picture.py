@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from ale_py import ALEInterface
 
-from headrace.envs.atari.pixels import UNKNOWN, renew
-from headrace.envs.atari.resize import Shrink
+from headrace.envs.atari.pixels import UNKNOWN, Shrink, renew
 
 
 class Picture:

@@ -1,4 +1,4 @@
-"""What is done to single pixels: colours made grey, the brighter of two frames, and shrinking by area.
+"""Work on single pixels: colours to grey, the brighter of two frames, shrinking by area.
 
 The C library works on those rows alone that changed, as most of a screen stays from one step to the next. Without it
 NumPy does the same, more slowly.
@@ -43,27 +43,47 @@ def renew(
     return True
 
 
-def shrink(
-    image: np.ndarray, changed: np.ndarray, tops: np.ndarray, heights: np.ndarray, lefts: np.ndarray,
-    widths: np.ndarray, small: np.ndarray,
-) -> None:  # fmt: skip
-    """Makes those rows of the small image anew that cover a changed one, by `covers` of both directions.
+class Shrink:
+    """Shrinks uint8 images of one size by area: each new pixel is the mean of the rectangle that it covers.
 
-    Sums of whole numbers are exact; the only rounding is to the nearest grey value, halves to the even one.
+    The last result is kept, and only rows that cover a changed one are made anew. Sums of whole numbers are exact; the
+    only rounding is to the nearest grey value, halves to the even one.
     """
-    if library_path():
-        down, right = (Covers(a.ctypes.data, b.ctypes.data, *b.shape) for a, b in ((tops, heights), (lefts, widths)))
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (image, changed)]
-        done = library().hr_shrink_screen(
-            *pointers, ctypes.byref(down), ctypes.byref(right), *image.shape, ctypes.c_void_p(small.ctypes.data)
-        )
-        assert done, f"a screen of {image.shape[1]} columns is too wide"
-        return
-    across = _shared_out(image.astype(np.int32), tops, heights)
-    along = _shared_out(across.T, lefts, widths).T
-    small[:] = np.rint(along.astype(np.float32) / np.float32(image.size)).astype(np.uint8)
+
+    def __init__(self, size: tuple[int, int], to: tuple[int, int]) -> None:
+        self._down, self._right = covers(size[0], to[0]), covers(size[1], to[1])
+        self._small = np.zeros(to, np.uint8)
+
+    def __call__(self, image: np.ndarray, changed: np.ndarray) -> np.ndarray:
+        """The image made smaller, given which of its rows may differ from the last image's: at first, all of them."""
+        if library_path():
+            down, right = (Covers(a.ctypes.data, b.ctypes.data, *b.shape) for a, b in (self._down, self._right))
+            pointers = [ctypes.c_void_p(a.ctypes.data) for a in (image, changed)]
+            done = library().hr_shrink_screen(
+                *pointers, ctypes.byref(down), ctypes.byref(right), *image.shape,
+                ctypes.c_void_p(self._small.ctypes.data),
+            )  # fmt: skip
+            assert done, f"a screen of {image.shape[1]} columns is too wide"
+        else:
+            along = _shared_out(_shared_out(image.astype(np.int32), *self._down).T, *self._right).T
+            self._small[:] = np.rint(along.astype(np.float32) / np.float32(image.size)).astype(np.uint8)
+        return self._small.copy()
 
 
 def _shared_out(rows: np.ndarray, first: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """The rows that each new one covers, by their shares in it."""
     return sum(share[:, None] * rows[first + i] for i, share in enumerate(shares))
+
+
+def covers(length: int, to: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which old pixels every new one covers: the first, and how much of it and of the next ones. Whole numbers.
+
+    An old pixel is `to` units long and a new one `length` units, to which the shares of each add up. What counts places
+    has no sign: compiled code would look whether it is to count them from the end.
+    """
+    new = np.arange(to)
+    most = min(length, -(-length // to) + 1)  # old pixels that a new one touches
+    first = np.minimum(new * length // to, length - most)
+    old = first + np.arange(most)[:, None]
+    covered = np.minimum((old + 1) * to, (new + 1) * length) - np.maximum(old * to, new * length)
+    return first.astype(np.uint32), np.maximum(covered, 0).astype(np.int32)
