@@ -152,7 +152,7 @@ def test_a_packed_run_reads_like_its_own_folder(tmp_path):
     plain, curve, table = read_record(path), read_record(path).curve(), read_table(path / "metrics.csv")
     packed(path)
     (record,) = find_runs(tmp_path).records
-    assert (record, record.score, record.columns()) == (plain, plain.score, list(table))
+    assert (record, record.score, list(record.table())) == (plain, plain.score, list(table))
     assert find_runs(tmp_path).notices() == []
     for read, known in ((record.curve(), curve), (RunFolder.read(path).metrics(), table)):
         assert list(read) == list(known)
