@@ -29,7 +29,7 @@ def test_all_of_the_papers_figures_are_drawn(group, rng, tmp_path):
             assert axes.get_xlabel(), drawn.name
             assert axes.get_ylabel() or axes.get_yticklabels(), drawn.name
     kinds = {name.partition("_")[0] for name in names}
-    assert kinds == {"curves", "suite", "cosine", "aggregates", "profiles", "against"}
+    assert kinds == {"curves", "suite", "cosine", "aggregates", "profiles"}
 
 
 def test_ablations_and_their_axes_are_drawn(tmp_path, rng):
