@@ -51,7 +51,7 @@ def measure_host_fleet(suite: str, game: str | None, variant: str, streams: int,
 
 def _games(suite: str, game: str | None) -> list[str]:
     """The game that was named, or the one that the suite is measured by."""
-    from headrace.bench.suites import GAMES
+    from headrace.bench.playback import GAMES
 
     member = game or GAMES.get(suite)
     if member is None:

@@ -88,7 +88,8 @@ HOST_FLEET_ROWS = (
 def fleet_text(found: Figures) -> str:
     rows = HOST_FLEET_ROWS if "workers" in found else FLEET_ROWS
     width = max(len(label) for _, label, _ in rows) + 2
-    title = f"{found['variant']}, {counted(found['streams'], 'stream')} of {', '.join(found['games'])} on {found['device']}"
+    streams, games = counted(found["streams"], "stream"), ", ".join(found["games"])
+    title = f"{found['variant']}, {streams} of {games} on {found['device']}"
     if "workers" in found:
         title += f", {counted(found['workers'], 'worker')}, halves of {' and '.join(map(str, found['halves']))}"
     lines = [title, *(label.ljust(width) + _cell(found[key], form) for key, label, form in rows)]
