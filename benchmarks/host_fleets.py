@@ -19,7 +19,8 @@ import jax
 from timeline import events_in
 
 from headrace.agents import agent_named
-from headrace.bench.fleet import STEPS, measure_fleet
+from headrace.bench.fleet import measure_fleet
+from headrace.bench.playback import STEPS
 from headrace.bench.text import fleet_text
 from headrace.engines.jax.host_fleet import HostFleet
 from headrace.engines.jax.programs import reuse_compiled_programs

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import jax
 
 from headrace.agents import agent_named
-from headrace.bench.fleet import shared_out
+from headrace.bench.playback import shared_out
 from headrace.engines.jax.fleet import _CARD, Fleet
 from headrace.envs.registry import environment, names
 

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.agents import Agent
-from headrace.bench.playback import CompiledPlayback, HostPlayback, Place
+from headrace.bench.playback import STEPS, CompiledPlayback, HostPlayback, Place
 from headrace.engines.base import Backend, HostStream, Stream
 from headrace.training.engine_choice import choose
 from headrace.training.run import Run
 
-STEPS = 1_000_000  # of the run that the measured steps belong to
 AT_ONCE = 1000  # a compiled stream takes no more steps in one call
 
 

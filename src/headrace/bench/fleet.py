@@ -15,11 +15,11 @@ from headrace.agents import agent_named
 from headrace.bench.cost import Cost, cost_of
 from headrace.bench.kernels import compiled_loop, program_text
 from headrace.bench.peaks import operand_bytes
+from headrace.bench.playback import STEPS, device, shared_out
 from headrace.engines.jax.fleet import Block, Fleet
 from headrace.envs.registry import FAMILIES, environment
 from headrace.errors import BadSetting, unknown
 
-STEPS = 1_000_000  # of the runs that the measured steps belong to
 BLOCK = {"cpu": 20}  # steps between two looks of the host, where they are not those of training
 TRAINING_BLOCK = 1000
 COPIED = {"cpu": 2**24}  # floats of the copied array, where they are not:
@@ -51,12 +51,6 @@ def _games(suite: str, game: str | None) -> list[str]:
     """The game that was named, or all of the suite."""
     wanted = FAMILIES[suite].members if game is None else [game]
     return [environment(f"{suite}/{member}").name for member in wanted]
-
-
-def shared_out(games: Sequence[str], streams: int) -> list[str]:
-    """Each game as often as the others, or once more; streams of one game next to each other."""
-    bounds = [round(i * streams / len(games)) for i in range(len(games) + 1)]
-    return [game for game, start, end in zip(games, bounds, bounds[1:], strict=False) for _ in range(start, end)]
 
 
 def _measured(fleet: Fleet, costs: Sequence[Cost], seconds: float) -> dict[str, Any]:
@@ -132,8 +126,3 @@ def copy_bandwidth(floats: int) -> float:
         x.block_until_ready()
         times.append((time.perf_counter() - began) / COPIES)
     return 2 * 4 * floats / min(times)
-
-
-def device() -> str:
-    device = jax.devices()[0]
-    return device.platform if device.platform == device.device_kind else f"{device.platform}: {device.device_kind}"

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from headrace.agents import agent_named
-from headrace.bench.fleet import STEPS, device, shared_out
+from headrace.bench.playback import GAMES, STEPS, device, shared_out
 from headrace.engines.jax.host_fleet import Clock, HostFleet
 from headrace.envs.registry import FAMILIES, environment
 from headrace.errors import BadSetting
@@ -51,8 +51,6 @@ def measure_host_fleet(suite: str, game: str | None, variant: str, streams: int,
 
 def _games(suite: str, game: str | None) -> list[str]:
     """The game that was named, or the one that the suite is measured by."""
-    from headrace.bench.playback import GAMES
-
     member = game or GAMES.get(suite)
     if member is None:
         example = f", such as {FAMILIES[suite].members[0]}" if FAMILIES[suite].members else ""

@@ -1,10 +1,11 @@
-"""Where a suite is measured: in one of its games, and by playing back observations of its shape.
+"""Where and on what a suite is measured: in its games, and by playing back observations of its shape.
 
 An environment that plays back shows the same observations over and over, whatever is done, and costs almost nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from headrace.envs.base import EnvSpec, TimeStep
 from headrace.envs.registry import Environment, environment
 from headrace.errors import HeadraceError, UnknownName, unknown
 
+STEPS = 1_000_000  # of the run that the measured steps belong to
 FRAMES = 64  # different ones
 EPISODE = 500  # steps: long, so that an auxiliary's window is full at nearly every step
 
@@ -135,3 +137,17 @@ def place_of(suite: str, game: str | None = None) -> Place:
 def _without(suite: str, why: str) -> Place:
     note = f"only the update was measured, on played-back observations of {suite}'s shape: {why}"
     return Place(suite, GAMES[suite], SPECS[suite], None, (note,))
+
+
+def shared_out(games: Sequence[str], streams: int) -> list[str]:
+    """Each game as often as the others, or once more; streams of one game next to each other."""
+    bounds = [round(i * streams / len(games)) for i in range(len(games) + 1)]
+    return [game for game, start, end in zip(games, bounds, bounds[1:], strict=False) for _ in range(start, end)]
+
+
+def device() -> str:
+    """The accelerator, or the CPU, that JAX computes on."""
+    import jax
+
+    device = jax.devices()[0]
+    return device.platform if device.platform == device.device_kind else f"{device.platform}: {device.device_kind}"
