@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from headrace.sweep.resolve import resolved
 from headrace.training.fleet import train_fleet
 from headrace.training.pool import Pool
 from headrace.training.run import Run
+from tests.small_runs import StopAt
 
-pytest.importorskip("gymnasium")
+gymnasium = pytest.importorskip("gymnasium")
 
 SMALL = ["network=Mlp((8,),8)"]
 STEPS = 60
@@ -64,3 +67,64 @@ def test_each_stream_has_its_ordinary_folder(runs: list[Run], tmp_path: Path) ->
         folder = RunFolder.read(tmp_path / run.name)
         assert (folder.status, folder.identity) == ("finished", run.identity())
         assert folder.episodes()["length"].sum() <= STEPS
+
+
+class Breaking(gymnasium.Wrapper):
+    """A pole that breaks at one step of the run with one seed, unless it was mended."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.steps, self.weak = 0, False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.weak |= seed == BREAKS
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        if self.weak and self.steps == 45 and not os.environ.get(MENDED):
+            raise RuntimeError("snapped")
+        return super().step(action)
+
+
+BREAKS, MENDED = 1, "HEADRACE_TEST_MENDED"  # the seed; a variable of the environment
+
+
+def breaking() -> Breaking:
+    return Breaking()
+
+
+def test_an_environment_that_raises_fails_its_own_run_which_goes_on_once_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = grid("strq", f"own/{__name__}.breaking", seeds="0:2", steps=STEPS, settings=SMALL)
+    broken = resolved(plan, "fleet", tmp_path / "none")
+    result = train_fleet(broken, tmp_path / "runs", checkpoint_every=20)
+    name = broken[BREAKS].name
+    assert sorted(result.finished) == sorted(run.name for run in broken if run.name != name)
+    assert list(result.failed) == [name]
+    assert "snapped" in result.failed[name]
+    folder = RunFolder.read(tmp_path / "runs" / name)
+    assert folder.status == "failed"
+    assert "snapped" in folder.manifest["cause"]
+    monkeypatch.setenv(MENDED, "1")
+    assert train_fleet(broken, tmp_path / "runs").finished == [run.name for run in broken]
+    train_fleet(broken, tmp_path / "whole")  # never broken
+    for run in broken:
+        ours, whole = (RunFolder.read(tmp_path / place / run.name) for place in ("runs", "whole"))
+        assert ours.episodes()["return"].tolist() == whole.episodes()["return"].tolist()
+
+
+def test_a_run_that_failed_far_behind_does_not_hold_back_its_fleet(
+    runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_fleet(runs[:1], tmp_path, checkpoint_every=20, stop_after=0.0)
+    with RunFolder.open(tmp_path / runs[0].name, runs[0].identity(), {}) as folder:
+        folder.set_status("failed", cause="it was cold")
+    stopped = train_fleet(runs[1:], tmp_path, checkpoint_every=20, progress=StopAt(40))
+    assert stopped.interrupted == [runs[1].name]
+    notices = StopAt(STEPS + 1)
+    result = train_fleet(runs, tmp_path, progress=notices)
+    assert (result.finished, result.failed) == ([runs[1].name], {runs[0].name: "it was cold"})
+    assert any("is trained once the others are finished" in said for said in notices.notices)
+    assert sorted(train_fleet(runs, tmp_path).finished) == sorted(run.name for run in runs)

@@ -9,19 +9,20 @@ from pathlib import Path
 
 from headrace.errors import BadSetting
 from headrace.sweep.executor import Job, Options, program_of
+from headrace.sweep.local import available_cores
 from headrace.sweep.workers import Workers
 from headrace.training.run import Run
 
 
 class Fleets(Workers):
-    """Each fleet in a process of its own: one at a time, or `jobs` at once."""
+    """Each fleet in a process of its own: one at a time, or `jobs` at once, each with its share of the cores."""
 
     does = "together"
 
     def __init__(self, out: Path, options: Options) -> None:
         at_once = options.jobs or 1
         shared = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / at_once:.2f}"} if at_once > 1 else {}
-        super().__init__(out, options, [None] * at_once, shared)
+        super().__init__(out, options, _shares(at_once), shared)
 
     def jobs(self, runs: Sequence[Run]) -> list[Job]:
         """Fleets of nearly equal size, cut from the whole plan: a restarted sweep has the same fleets."""
@@ -33,6 +34,14 @@ class Fleets(Workers):
 
     def program(self, job: Job) -> Hashable:
         return _kind(job.runs[0]), len(job.runs)
+
+
+def _shares(fleets: int) -> list[str | None]:
+    """The cores of each fleet; None where they need not, or cannot, be shared out."""
+    cores = [str(core) for core in available_cores()]
+    if not 1 < fleets <= len(cores):
+        return [None] * fleets
+    return [",".join(cores[i::fleets]) for i in range(fleets)]
 
 
 def _require_reference(run: Run) -> None:

@@ -137,7 +137,7 @@ def _listen(orders: queue.SimpleQueue[Order]) -> None:
 
 def main() -> None:
     if len(sys.argv) > 1 and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {int(sys.argv[1])})
+        os.sched_setaffinity(0, {int(core) for core in sys.argv[1].split(",")})
     answers, here = os.fdopen(os.dup(1), "w"), Path.cwd()
     os.dup2(2, 1)
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()

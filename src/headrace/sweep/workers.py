@@ -14,8 +14,8 @@ from headrace.sweep.processes import Program
 class Worker(Program):
     """One worker process and its current job."""
 
-    def __init__(self, environment: Mapping[str, str], core: int | None) -> None:
-        super().__init__("headrace.sweep.worker", [] if core is None else [str(core)], environment)
+    def __init__(self, environment: Mapping[str, str], cores: int | str | None) -> None:
+        super().__init__("headrace.sweep.worker", [] if cores is None else [str(cores)], environment)
         self.job: Job | None = None
         self.program: Hashable = None
         self.moved = False  # whether it has taken steps of its job
@@ -26,12 +26,12 @@ class Worker(Program):
 
 
 class Workers:
-    """Base of the executors on this machine: a queue, and a worker for each entry of `cores` (None: not pinned)."""
+    """Base of the executors here: a queue, and a worker for each entry of `cores` (such as "0,2"; None: not pinned)."""
 
     does: str  # which of `worker.DOES` trains a job
 
     def __init__(
-        self, out: Path, options: Options, cores: Sequence[int | None], environment: Mapping[str, str]
+        self, out: Path, options: Options, cores: Sequence[int | str | None], environment: Mapping[str, str]
     ) -> None:
         self.out, self.options = out, options
         self._cores, self._environment = cores, environment

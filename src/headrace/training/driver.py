@@ -207,7 +207,7 @@ class Driver:
         for i, fault in list(self.streams.faults.items()):
             if self.members[i].live:
                 self.members[i].fail(f"{type(fault).__name__}: {fault}")
-                self._notice(self.members[i], f"failed, the others go on: {fault}")
+                self._notice(self.members[i], f"failed{', the others go on' if self.live else ''}: {fault}")
 
     def _write(self, block: Block) -> None:
         self._note_faults()

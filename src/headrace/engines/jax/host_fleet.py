@@ -78,6 +78,18 @@ def _advance(
     return jax.vmap(advance)(settings, layout, state, timestep)
 
 
+@partial(jax.jit, static_argnums=0)
+def _first(layout: Layout, settings: Setting, frames: np.ndarray) -> StreamState:
+    """The streams of a group before their first step."""
+    return jax.vmap(lambda setting, obs: begin(setting, layout, obs))(settings, frames)
+
+
+@jax.jit
+def _renewed(tally: Tally, step: jax.Array) -> Tally:
+    """The sums begun anew, in arrays of their own: the old ones are read later."""
+    return jax.tree.map(jnp.copy, renewed(tally, step))
+
+
 class Clock:
     """Where the time of the host went, in seconds."""
 
@@ -179,14 +191,12 @@ class HostFleet(Fleet):
             Half(i, rows, self.settings, replace(self.layout, actions=self.layout.actions[rows]), games, program)
             for i, rows in enumerate(games.parts)
         ]
-        self._renewed = jax.jit(lambda *old: jax.tree.map(jnp.copy, renewed(*old)))  # the old ones are read later
 
     def begin(self) -> None:
         frames = np.asarray(self.games.reset(self.seeds), np.float32)
         started = []
         for group in self.groups:
-            first = jax.vmap(lambda setting, obs, layout=group.layout: begin(setting, layout, obs))
-            started.append(self._with_room(jax.jit(first)(group.settings, frames[group.rows])))
+            started.append(self._with_room(_first(group.layout, group.settings, frames[group.rows])))
         self._hand_out(started, 0)
 
     def run(self, n: int) -> Block:
@@ -224,7 +234,7 @@ class HostFleet(Fleet):
             as_written = replace(self._as_written, actions=half.layout.actions)
             sights.append({} if (self.step + n) % BUFFER else self._sight(as_written, state))
             tallies.append(state.tally)
-            half.state = state._replace(tally=self._renewed(state.tally, state.agent.step))
+            half.state = state._replace(tally=_renewed(state.tally, state.agent.step))
         self.step += n
         return HostBlock(self.step - n, n, self.halves, ended, tallies, sights)
 
