@@ -16,17 +16,19 @@ from headrace.sweep.resolve import resolved
 from headrace.training.fleet import train_fleet
 from headrace.training.pool import Pool
 from headrace.training.run import Run
-from tests.small_runs import StopAt
+from tests.small_runs import Command, StopAt
+from tests.sweep.support import held, kill, newest, results, wait_until, workers_of
 
 gymnasium = pytest.importorskip("gymnasium")
 
 SMALL = ["network=Mlp((8,),8)"]
 STEPS = 60
+POLE = "gym/CartPole-v1"
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    plan = grid("strq", "gym/CartPole-v1", seeds="0:2", steps=STEPS, settings=SMALL)
+    plan = grid("strq", POLE, seeds="0:2", steps=STEPS, settings=SMALL)
     return resolved(plan, "fleet", tmp_path_factory.mktemp("none"))
 
 
@@ -34,8 +36,18 @@ def test_a_run_that_was_left_open_takes_the_form_that_its_environment_has(runs: 
     assert {(run.engine, run.form) for run in runs} == {("reference", "host")}
 
 
+def assert_near(arrays: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
+    assert arrays.keys() == wanted.keys()
+    for name, array in wanted.items():
+        np.testing.assert_allclose(arrays[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def fleet_of(runs: list[Run]) -> HostFleet:
+    return HostFleet([r.agent for r in runs], Pool([r.env for r in runs]), [r.seed for r in runs], runs[0].steps)
+
+
 def test_a_stream_of_a_host_fleet_is_the_run_alone_and_is_restored_exactly(runs: list[Run]) -> None:
-    fleet = HostFleet([r.agent for r in runs], Pool([r.env for r in runs]), [r.seed for r in runs], STEPS)
+    fleet = fleet_of(runs)
     try:
         fleet.begin()
         first = fleet.run(30).episodes()
@@ -46,9 +58,7 @@ def test_a_stream_of_a_host_fleet_is_the_run_alone_and_is_restored_exactly(runs:
             assert alone.run(30) == episodes
             wanted, wanted_state = alone.save()
             assert state == wanted_state
-            assert arrays.keys() == wanted.keys()
-            for name, array in wanted.items():
-                np.testing.assert_allclose(arrays[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+            assert_near(arrays, wanted)
         then, after = fleet.run(20).episodes(), fleet.save()
         fleet.restore(saved)
         assert fleet.run(20).episodes() == then
@@ -58,6 +68,35 @@ def test_a_stream_of_a_host_fleet_is_the_run_alone_and_is_restored_exactly(runs:
                 np.testing.assert_array_equal(again[name], array, err_msg=name)
     finally:
         fleet.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("variant", "envs", "settings"),
+    [("qrc+spr+orth", "gym/CartPole-v1", SMALL), ("strq", "atari/breakout,atari/pong", [])],
+)
+def test_200_steps_of_a_host_fleet_are_those_of_the_runs_alone(variant: str, envs: str, settings: list[str]) -> None:
+    """Actions are nearly all random at first: the same episodes, lives and saved games. Rounding adds up over free
+    steps, so what is learnt is compared over one more step from the fleet's own state."""
+    runs = grid(variant, envs, seeds="0", steps=1e6, settings=settings, engine="reference", form="host")
+    fleet = fleet_of(runs)
+    try:
+        fleet.begin()
+        episodes, saved = fleet.run(200).episodes(), fleet.save()
+        fleet.run(1)
+        after = fleet.save()
+    finally:
+        fleet.close()
+    for run, (arrays, state), (then, then_state), found in zip(runs, saved, after, episodes, strict=True):
+        alone = run.stream()
+        alone.begin()
+        assert alone.run(200) == found
+        assert alone.save()[1] == state
+        alone.restore(arrays, state)
+        alone.run(1)
+        assert alone.save()[1] == then_state
+        assert_near(then, alone.save()[0])
+    assert any(episodes)
 
 
 def test_each_stream_has_its_ordinary_folder(runs: list[Run], tmp_path: Path) -> None:
@@ -128,3 +167,49 @@ def test_a_run_that_failed_far_behind_does_not_hold_back_its_fleet(
     assert (result.finished, result.failed) == ([runs[1].name], {runs[0].name: "it was cold"})
     assert any("is trained once the others are finished" in said for said in notices.notices)
     assert sorted(train_fleet(runs, tmp_path).finished) == sorted(run.name for run in runs)
+
+
+@pytest.mark.long
+def test_a_killed_fleet_and_a_killed_worker_of_its_environments_lose_nothing(command: Command, tmp_path: Path) -> None:
+    out, whole, plan = (
+        tmp_path / "runs",
+        tmp_path / "whole",
+        grid("strq", POLE, seeds="0:2", steps=3000, settings=SMALL),
+    )
+    how = [
+        "--seeds",
+        "0:2",
+        "--steps",
+        "3000",
+        "--set",
+        SMALL[0],
+        "--on",
+        "fleet",
+        "--checkpoint-every",
+        "500",
+        "--quiet",
+    ]
+    words = ["sweep", "strq", POLE, *how, "--out"]
+    runs = resolved(plan, "fleet", tmp_path / "none")
+    last = out / runs[-1].name
+    held(out, 500, last.name)
+    process = command.start(*words, str(out))
+    wait_until(lambda: newest(last) >= 500, process)
+    kill(workers_of(process)[0])  # the fleet
+    hold = held(out, 1500, last.name)
+    wait_until(lambda: newest(last) >= 1500, process)
+    kill(next(pid for pid in children(workers_of(process)[0]) if "spawn_main" in words_of(pid)))
+    hold.unlink()
+    assert "died" in process.communicate()[1]
+    again = command(*words, str(out))
+    assert "2/2 done" in again.stdout, again.stderr
+    command(*words, str(whole))
+    assert results(out, runs) == results(whole, runs)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def words_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
