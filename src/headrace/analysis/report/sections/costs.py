@@ -1,8 +1,8 @@
-"""Ablations, and what runs cost: one table each for all suites."""
+"""Ablations, a table for each suite and length, and what runs cost, one for all."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 from headrace.analysis.ablations import ablation_table, present
 from headrace.analysis.cost import cost_table
@@ -13,7 +13,7 @@ from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import tag
 from headrace.analysis.report.parts import Body, Section, panel, panels, same_each_time, together
 from headrace.analysis.report.sections.scores import standing
-from headrace.analysis.report.tables import table_body
+from headrace.analysis.report.tables import own, table_body
 from headrace.analysis.scores import Group
 from headrace.analysis.table import Table
 
@@ -24,23 +24,24 @@ ABLATIONS_ABOUT = (
 
 
 def ablations(context: Context) -> list[Section]:
-    """Nothing where no setting was varied."""
-    if not any(present(group) for group in context.groups):
-        return []
-    inputs = tuple(standing(group) for group in context.groups)
-    return [Section("ablations", "Ablations", inputs, lambda: _ablations(context))]
+    """One for each group in which a setting was varied."""
+    return [
+        Section(
+            f"ablations-{group.slug}",
+            "Ablations",
+            standing(group),
+            partial(_ablations, context, group),
+            context.tab(group),
+        )
+        for group in context.groups
+        if present(group)
+    ]
 
 
-def _ablations(context: Context) -> Body:
-    table = ablation_table(context.groups, same_each_time())
-    shown = [_of(context, group, table) for group in context.groups]
-    return together(Body(tag("p", ABLATIONS_ABOUT, class_="soft")), *shown, table_body(context, table))
-
-
-def _of(context: Context, group: Group, table: Table) -> Body:
-    """A group's charts, behind its tab where there are several groups."""
-    inner = panels(*_panels(context, group, table))
-    return replace(inner, html=tag("div", inner.html, data_tab=context.tab(group) or None))
+def _ablations(context: Context, group: Group) -> Body:
+    table = ablation_table([group], same_each_time())
+    about = Body(tag("p", ABLATIONS_ABOUT, class_="soft"))
+    return together(about, panels(*_panels(context, group, table)), table_body(context, own(table, group)))
 
 
 def _panels(context: Context, group: Group, table: Table) -> list[Body]:

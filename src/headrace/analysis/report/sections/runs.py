@@ -21,11 +21,12 @@ from headrace.analysis.report.parts import Body, Section, panel, panels, togethe
 from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.sections.latents import latents_body
 from headrace.analysis.report.sections.overview import hours_of, rate_of
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, counted
 from headrace.runs.folder import SPEED
 from headrace.runs.manifest import why_not_exact
 from headrace.runs.rows import sampled_rows
 from headrace.runs.tables import Columns
+from headrace.training.periodic import evaluated
 
 POINTS = 250  # of a chart on a run's page
 COLUMNS = ("key", "name", "agent", "env", "seed", "steps", "step", "state", "score", "points", "rate", "hours")
@@ -76,14 +77,16 @@ def run_page(context: Context, record: Record, video: Html) -> Body:
     """Everything that a run logged, against steps."""
     title = tag("h2", context.named(record.agent), f" on {record.env}, seed {record.seed}", tabindex=-1)
     try:
-        logged, speed = _logged(record)
+        (logged, speed), played = _logged(record), evaluated(record.path)
         trouble = Html("")
     except (HeadraceError, OSError) as error:
-        logged, speed, trouble = {}, {}, tag("p", f"Its tables cannot be read: {error}", class_="gone")
+        logged, speed, played, trouble = {}, {}, {}, tag("p", f"Its tables cannot be read: {error}", class_="gone")
     head = Body(join([title, _facts(record), video, trouble]))
-    shown = [_metric(context, record, name, "logged", logged[name]) for name in logged if name != "step"]
+    shown = [_evaluations(context, record, played)] if len(played.get("step", ())) else []
+    shown += [_metric(context, record, name, "logged", logged[name]) for name in logged if name != "step"]
     shown += [_metric(context, record, "steps_per_s", "timed", speed["steps_per_s"])] if speed else []
-    grids = {name: numbers(table["step"], 9) for name, table in (("logged", logged), ("timed", speed)) if table}
+    tables = {"logged": logged, "timed": speed, "evaluated": played}
+    grids = {name: numbers(table["step"], 9) for name, table in tables.items() if table}
     return together(head, replace(panels(*shown), grids=grids), latents_body(record))
 
 
@@ -106,6 +109,15 @@ def _metric(context: Context, record: Record, name: str, grid: str, values: np.n
         f"run-{name}",
         lines(f"{what.label}: {what.about}", {**charts.STEPS, "max": record.steps}, y, [line], grid, always=True),
     )
+
+
+def _evaluations(context: Context, record: Record, played: Columns) -> Body:
+    """What frozen copies scored during training: the mean, and a standard deviation to both sides."""
+    mean, std, count = played["mean"], played["std"], int(played["episodes"][-1])
+    line = series(context.number(record.agent), f"mean of {counted(count, 'episode')}", mean, mean - std, mean + std)
+    title = "Evaluations: return of a frozen copy, with one standard deviation"
+    x, y = {**charts.STEPS, "max": record.steps}, charts.axis("return", "raw reward")
+    return panel("run-evaluations", lines(title, x, y, [line], "evaluated", always=True))
 
 
 def _facts(record: Record) -> Html:
