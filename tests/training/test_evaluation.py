@@ -12,7 +12,7 @@ from PIL import Image
 import headrace
 from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.folder import RunFolder
-from headrace.training import evaluation
+from headrace.training import evaluation, video
 from headrace.training.evaluation import evaluate, play
 from headrace.training.run import run_of
 from headrace.training.single import Trained
@@ -104,9 +104,21 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_it_played(finish
 
 
 def test_a_video_without_pillow_says_what_to_install(finished: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.training.evaluation.find_spec", lambda name: None)
-    with pytest.raises(HeadraceError, match=r"pip install 'headrace\[plots\]'"):
+    monkeypatch.setattr("headrace.training.video.find_spec", lambda name: None)
+    monkeypatch.setattr("headrace.training.video.which", lambda name: None)
+    with pytest.raises(HeadraceError, match=r"pip install 'headrace\[plots\]', or name a .png"):
         play(finished.path, "x.gif")
+    assert video.beside(finished.path, 7).suffix == ".png"
+
+
+def test_an_animated_png_needs_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    frames = list(np.random.default_rng(0).integers(0, 256, (3, 5, 4, 3), np.uint8))
+    video.write(frames, tmp_path / "x.png")
+    with Image.open(tmp_path / "x.png") as found:
+        assert getattr(found, "n_frames", 1) == 3
+        for i, frame in enumerate(frames):
+            found.seek(i)
+            assert (np.asarray(found.convert("RGB")) == frame).all()
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".webp", ".png"])
@@ -114,10 +126,10 @@ def test_a_video_shows_every_step(suffix: str, finished_compiled: Trained, tmp_p
     out = tmp_path / "new" / f"episode{suffix}"
     before = contents(finished_compiled.path)
     found = play(finished_compiled.path, out, epsilon=0.5)
-    with Image.open(out) as video:
-        frames = getattr(video, "n_frames", 1)
-        video.seek(frames - 1)
-        picture = np.asarray(video.convert("RGB"))
+    with Image.open(out) as opened:
+        frames = getattr(opened, "n_frames", 1)
+        opened.seek(frames - 1)
+        picture = np.asarray(opened.convert("RGB"))
     assert frames == found.episodes[0].length > 5  # Breakout's ball moves on every step
     assert picture.shape[0] >= 100
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) >= 4  # background, bricks, ball, paddle
@@ -127,8 +139,8 @@ def test_a_video_shows_every_step(suffix: str, finished_compiled: Trained, tmp_p
 def test_a_video_of_the_package_form(programs: Path, tmp_path: Path) -> None:
     run = small_train(tmp_path, form="host", progress=StopAt(20))
     found = headrace.play(run.path, tmp_path / "x.gif", max_steps=6, epsilon=1)
-    with Image.open(tmp_path / "x.gif") as video:
-        assert getattr(video, "n_frames", 1) == found.episodes[0].length == 6
+    with Image.open(tmp_path / "x.gif") as opened:
+        assert getattr(opened, "n_frames", 1) == found.episodes[0].length == 6
 
 
 def test_what_cannot_be_evaluated_says_why(finished_compiled: Trained, tmp_path: Path) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,14 +19,12 @@ from headrace.part import is_foreign
 from headrace.policy import PARAMS, Policy
 from headrace.runs import checkpoints
 from headrace.runs.checkpoints import Checkpoint
-from headrace.runs.files import storage_errors, write_atomically
 from headrace.runs.folder import RunFolder
 from headrace.runs.manifest import why_ended
+from headrace.training import video
 from headrace.training.run import Run, run_of, whole
 
-PICTURES = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}  # as Pillow names them
-PICTURES_PER_SECOND = 15
-FFMPEG, SMALLEST_SIDE = "ffmpeg", 320  # a program that is asked to; pixels
+STEP = "stream/agent/step"  # the array of a saved stream that counts its steps
 BEST = "best"  # where a run keeps the checkpoint at which it was evaluated best
 
 
@@ -101,7 +95,7 @@ def play(
     Args:
         path: The run's folder.
         out: What to write: an .mp4, which needs ffmpeg, or a .gif, .webp or .png. By default it is written beside the
-            run, as an .mp4 where ffmpeg is installed and else as a .gif.
+            run, as an .mp4 where ffmpeg is installed, as a .gif where Pillow is, and else as an animated .png.
         epsilon: The probability of a random action.
         seed: Of the environment and of random actions.
         max_steps: Where the episode is stopped.
@@ -117,31 +111,15 @@ def play(
         ```
     """
     if out is not None:
-        _require_video(Path(out))
+        video.require(Path(out))
     limit = whole("max_steps", max_steps, 1)
     place, policy, folder, step = _load(path, epsilon, seed, env, best)
     frames: list[np.ndarray] = []
     episode, cut = next(played(place, policy, int(seed), 1, limit, frames))
-    video = Path(out) if out is not None else _beside(Path(path), step)
-    _require_video(video)
-    _write_video(frames, video)
-    return Evaluation(step, epsilon, [episode], int(cut), folder.notices, video)
-
-
-def _beside(run: Path, step: int) -> Path:
-    """Where a video of a run at that step belongs; in the present folder where the run has none of its own."""
-    name = f"episode_at_{step}.{'mp4' if which(FFMPEG) else 'gif'}"
-    return run / name if run.is_dir() else Path(f"{run.name}_{name}")
-
-
-def _require_video(out: Path) -> None:
-    """Refuses a video that cannot be written, before anything is played for it."""
-    if out.suffix.lower() not in (*PICTURES, ".mp4"):
-        raise BadSetting(f"a video's name must end in .mp4, {', '.join(PICTURES)}, got {str(out)!r}")
-    if out.suffix.lower() == ".mp4" and not which(FFMPEG):
-        raise HeadraceError("an .mp4 needs the program ffmpeg: install it, or name a .gif")
-    if out.suffix.lower() != ".mp4" and find_spec("PIL") is None:
-        raise HeadraceError("a video needs the pillow package: pip install 'headrace[plots]'")
+    written = Path(out) if out is not None else video.beside(Path(path), step)
+    video.require(written)
+    video.write(frames, written)
+    return Evaluation(step, epsilon, [episode], int(cut), folder.notices, written)
 
 
 def _load(
@@ -165,6 +143,12 @@ def newest_checkpoint(path: str | Path) -> tuple[RunFolder, Checkpoint]:
         why = "; ".join(folder.notices) or _why_none(folder)
         raise HeadraceError(f"{path} has no checkpoint that can be used: {why}")
     return folder, checkpoint
+
+
+def require_learner(run: Run, arrays: dict[str, np.ndarray]) -> None:
+    """An error where only what acts was kept, as of the agents of the zoo."""
+    if STEP not in arrays:
+        raise HeadraceError(f"only its policy was kept, which cannot learn: `{run.command}` trains such an agent")
 
 
 def best_of(path: str | Path) -> tuple[RunFolder, Checkpoint]:
@@ -218,41 +202,3 @@ def played(
             obs, last = timestep.obs, bool(timestep.last)
             total, length = total + float(timestep.reward), length + 1
         yield EpisodeResult(length, total, length), not last
-
-
-def _write_video(frames: list[np.ndarray], out: Path) -> None:
-    data = _mp4(frames) if out.suffix.lower() == ".mp4" else _animation(frames, out)
-    with storage_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, data)
-
-
-def _mp4(frames: list[np.ndarray]) -> bytes:
-    """The pictures as H.264, which wants even sides; small ones are enlarged without blurring their pixels."""
-    height, width = frames[0].shape[:2]
-    scale = 2 * max(1, round(SMALLEST_SIDE / 2 / max(height, width)))
-    with tempfile.TemporaryDirectory(prefix="headrace-video-") as folder:
-        made = Path(folder) / "video.mp4"
-        command = [
-            FFMPEG, "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}",
-            "-r", str(PICTURES_PER_SECOND), "-i", "-", "-vf", f"scale=iw*{scale}:ih*{scale}:flags=neighbor",
-            "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(made),
-        ]  # fmt: skip
-        pixels = b"".join(np.ascontiguousarray(frame, np.uint8).tobytes() for frame in frames)
-        done = subprocess.run(command, input=pixels, capture_output=True, check=False)
-        if done.returncode or not made.is_file():
-            raise HeadraceError(f"ffmpeg could not write the video: {done.stderr.decode(errors='replace').strip()}")
-        return made.read_bytes()
-
-
-def _animation(frames: list[np.ndarray], out: Path) -> bytes:
-    from io import BytesIO
-
-    from PIL import Image
-
-    kind = PICTURES[out.suffix.lower()]
-    pictures = [Image.fromarray(frame) for frame in frames]
-    data = BytesIO()
-    duration = 1000 // PICTURES_PER_SECOND
-    pictures[0].save(data, kind, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
-    return data.getvalue()

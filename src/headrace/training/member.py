@@ -19,6 +19,7 @@ from headrace.runs.footprint import footprint
 from headrace.runs.manifest import commit, machine_facts
 from headrace.training.callbacks import Called
 from headrace.training.curve import Series, learning_curve
+from headrace.training.evaluation import STEP
 from headrace.training.health import Finding, Watch
 from headrace.training.pace import Speed
 from headrace.training.periodic import evaluated
@@ -26,7 +27,6 @@ from headrace.training.run import Run
 from headrace.training.sinks import Sink, open_sinks
 
 RECENT = 100  # episodes in the reported return
-STEP = "stream/agent/step"  # the array of a saved stream that counts its steps
 
 Tell = Callable[[str], None]
 

@@ -78,6 +78,7 @@ class GymEnv:
         restore_layers(self._env, saved["layers"])
 
     def render(self) -> np.ndarray:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory, and must not look for a screen
         try:
             picture = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as error:
