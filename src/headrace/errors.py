@@ -76,10 +76,10 @@ class StorageFull(HeadraceError):
         return type(self), (self.path, self.needed, self.reason)
 
 
-def unknown(kind: str, value: str, known: Iterable[str], meant: str = "") -> UnknownName:
+def unknown(kind: str, value: str, known: Iterable[str], meant: Iterable[str] = ()) -> UnknownName:
     """An error that names the value, what was `meant` or the nearest known name where one is near, and the known."""
     names = sorted(known)
-    said = f"; did you mean {meant!r}?" if meant else _suggestion(value, names)
+    said = f"; did you mean {' or '.join(map(repr, meant))}?" if meant else _suggestion(value, names)
     return UnknownName(f"unknown {kind} {value!r}{said} {_known(kind, names)}.")
 
 

@@ -24,6 +24,18 @@ KINDS: dict[str, type[Part]] = {}  # every kind of part by the name that it is w
 _EXAMPLES = "a number, a tuple such as (32, 64), or a part such as Every(5)"
 
 
+UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
+
+
+def number_of(text: str) -> float:
+    """30, 5e6, 20k or 1.5M; ValueError for what is no number."""
+    unit = UNITS.get(text[-1:].lower())
+    try:
+        return float(f"{float(text[:-1]) * unit:.12g}") if unit else float(text)
+    except ValueError:
+        raise ValueError(f"must be a number such as 30, 20k or 5e6, got {text!r}") from None
+
+
 def shape(default: Any) -> Any:
     """A field that decides the shape or size of arrays; every other number may vary inside one compiled program."""
     return field(default=default, metadata={"shape": True})
@@ -361,7 +373,7 @@ def _replaced(part: Any, keys: list[str], path: str, text: str) -> Any:
     if key not in names:
         where = f" (in {path})" if path != key else ""
         deeper = [inner for inner in paths(part) if inner.endswith(f".{key}")]
-        raise unknown(f"setting of {type(part).__name__}{where}", key, names, next(iter(deeper), ""))
+        raise unknown(f"setting of {type(part).__name__}{where}", key, names, deeper[:1])
     if rest:
         new = _replaced(getattr(part, key), rest, path, text)
     else:

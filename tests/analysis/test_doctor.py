@@ -42,8 +42,10 @@ def only(name):
 BLIND, HEALTHY = "qrc+spr+orth_atari-breakout_seed0_400k", "strq_atari-pong_seed0_1M"
 
 
-def test_one_run_is_told_over_time_with_the_limits_and_the_remedy(capsys):
+def test_one_run_is_told_over_time_with_the_remedy_and_on_demand_the_limits(capsys):
     assert main(["doctor", only(BLIND)]) == doctor.ILL
+    assert len(capsys.readouterr().out.splitlines()) <= 20
+    assert main(["doctor", only(BLIND), "--limits"]) == doctor.ILL
     out = capsys.readouterr().out
     assert "verdict: collapsed\n  collapsed since step 1,000: SPR's mean cosine" in out
     assert "--set 'td.guard=Clip(100)' --set 'aux.guard=Clip(100)'" in out

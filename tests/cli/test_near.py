@@ -21,7 +21,10 @@ TRAIN = ("train", "qrc", "minatar/breakout")
         ("SpaceInvadersNoFrameskip-v4", "did you mean 'atari/space_invaders'?"),
         ("MinAtar/SpaceInvaders-v1", "did you mean 'minatar/space_invaders'?"),
         ("minatar/*", "`headrace sweep VARIANT 'minatar/*'` trains on them all"),
-        ("brekout", "did you mean "),
+        ("breakout", "did you mean 'minatar/breakout' or 'atari/breakout'?"),
+        ("Brekout", "did you mean 'minatar/breakout' or 'atari/breakout'?"),
+        ("space-invaders", "did you mean 'minatar/space_invaders' or 'atari/space_invaders'?"),
+        ("pong", "did you mean 'atari/pong' or 'octax/pong'?"),
     ],
 )
 def test_an_environment_of_another_name(capsys: pytest.CaptureFixture[str], env: str, meant: str) -> None:
@@ -42,6 +45,11 @@ def test_a_command_of_another_name(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_setting_without_its_place(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     assert "did you mean --set td.lr=3e-4 or --set aux.lr=3e-4?" in refused(capsys, *TRAIN, *words)
     assert "did you mean --set env.sticky=0?" in refused(capsys, *TRAIN, "--sticky", "0")
+
+
+def test_an_option_that_is_nearly_right(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot make sense of: --stpes 2k; did you mean --steps?" in refused(capsys, *TRAIN, "--stpes", "2k")
+    assert "did you mean --json?" in refused(capsys, "show", "runs", "--jsn")
 
 
 def test_a_setting_of_a_part_within(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,11 +85,13 @@ def test_a_shell_completes_commands_options_and_names(capsys: pytest.CaptureFixt
         ("headrace train qrc+sp", 2, "qrc+spr+orth"),
         ("headrace train qrc minatar/br", 3, "minatar/breakout"),
         ("headrace train qrc minatar/breakout --che", 4, "--checkpoint-every"),
+        ("headrace train qrc minatar/breakout --engine le", 5, "learner"),
+        ("headrace tune strq mina", 3, "minatar/freeway"),
     ):
         words = f"COMP_WORDS=({typed}); COMP_CWORD={number}"
         done = subprocess.run(["bash", "-c", f"{script}\n{words}; {ask}"], capture_output=True, text=True, check=True)
         assert wanted in done.stdout.split(), (typed, done.stderr)
-    assert "complete -c headrace" in said(capsys, "completion", "fish")
+    assert "-l engine -x -a 'learner " in said(capsys, "completion", "fish")
     assert "bashcompinit" in said(capsys, "completion", "zsh")
     assert "unknown shell 'tcsh'" in said(capsys, "completion", "tcsh", status=1)
 

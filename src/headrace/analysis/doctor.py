@@ -22,6 +22,7 @@ from headrace.training.health import SYMPTOMS, Finding, Row, Watch, mean_cosine,
 ABOUT = "what is known of a run's health, over time"
 ILL = 3  # exit status where there is a finding
 WINDOWS = 10  # rows of the table
+HINT = "--limits says what is looked for, and from which limits on"
 
 # Title, and the value at a log point.
 COLUMNS: dict[str, Callable[[Agent, Row], float]] = {
@@ -86,6 +87,7 @@ def _mean(values: list[float]) -> float:
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder, a packed run, or a folder of runs")
+    parser.add_argument("--limits", action="store_true", help="say also what is looked for, and from which limits on")
 
 
 def run(words: argparse.Namespace) -> int:
@@ -96,7 +98,8 @@ def run(words: argparse.Namespace) -> int:
     if words.json:
         print(dumps({"runs": [_plain(e) for e in examined], "symptoms": symptoms()}))
     else:
-        print("\n".join(_alone(examined[0]) if len(examined) == 1 else _together(examined)))
+        said = [*_alone(examined[0]), HINT] if len(examined) == 1 else _together(examined)
+        print("\n".join([*said, *_limits()] if words.limits else said))
     return ILL if any(e.findings for e in examined) else 0
 
 
@@ -141,10 +144,13 @@ def _alone(e: Examined) -> list[str]:
         f"verdict: {e.verdict}",
         *(f"  {finding.sentence}" for finding in e.findings),
         *([f"not judged, as nothing was logged of it: {', '.join(e.not_judged)}"] if e.not_judged else []),
-        "",
-        "looked for (at so many log points in a row):",
-        *(f"  {s.kind:<18} {s.points:>2}  {s.rule}\n{'':24}{s.source}" for s in SYMPTOMS),
     ]
+
+
+def _limits() -> list[str]:
+    """What is looked for, where each limit comes from."""
+    rules = (f"  {s.kind:<18} {s.points:>2}  {s.rule}\n{'':24}{s.source}" for s in SYMPTOMS)
+    return ["", "looked for (at so many log points in a row):", *rules]
 
 
 def _cell(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from headrace.envs.hosted import Hosted
 from headrace.envs.minatar import ABOUT, GAMES
 from headrace.envs.octax import OctaxRules
 from headrace.envs.probe import PUZZLES, Probe, ProbeRules
-from headrace.errors import LISTED_NAMES, BadSetting, HeadraceError, UnknownName, unknown
+from headrace.errors import LISTED_NAMES, NEAR, BadSetting, HeadraceError, UnknownName, unknown
 from headrace.part import Part, differences, from_json, to_json, within
 
 __all__ = ["FAMILIES", "FORMS", "SETS", "Environment", "Family", "Hosted", "environment", "make", "matching", "names"]
@@ -173,7 +174,12 @@ class Environment:
     @property
     def label(self) -> str:
         """The name, and the rules that are not the usual ones."""
-        return " ".join([self.name, *differences(self.rules, self._place[0].rules)])
+        return " ".join([self.name, *self.settings])
+
+    @property
+    def settings(self) -> list[str]:
+        """The rules that are not the usual ones."""
+        return differences(self.rules, self._place[0].rules)
 
     @property
     def about(self) -> str:
@@ -298,14 +304,38 @@ def _some_of(family: str) -> str:
     return f"give an id after the slash ({FAMILIES[family].about})."
 
 
-def _meant(name: str) -> str:
-    """What an id of Gymnasium's is called here: a game of ours, or gym/ID; empty where it is no such id."""
+def _meant(name: str) -> list[str]:
+    """What another name of an environment is called here: a game of ours, or gym/ID; none where it is no such name."""
     found = re.fullmatch(r"(?:\w+/)?([A-Z]\w*?)(?:NoFrameskip|Deterministic)?-v\d+", name)
-    if not found:
-        return ""
-    member = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", found[1]).lower()
-    family = "minatar" if name.startswith("MinAtar/") else "atari"
-    return f"{family}/{member}" if member in FAMILIES[family].members else f"gym/{name}"
+    if found:
+        family = "minatar" if name.startswith("MinAtar/") else "atari"
+        ours = f"{family}/{_snake(found[1])}"
+        return [ours] if ours in names() else [f"gym/{name}"]
+    return [] if "/" in name else _bare(_snake(name))
+
+
+def _bare(member: str) -> list[str]:
+    """The environments of that name, or nearly that, in any family; MinAtar's first."""
+    ours: dict[str, list[str]] = {}
+    for name in sorted(names(), key=lambda name: (not name.startswith("minatar/"), name)):
+        ours.setdefault(name.partition("/")[2], []).append(name)
+    theirs = {_snake(name.rpartition("-v")[0]): [f"gym/{name}"] for name in _gymnasium_ids()}
+    found = ours if member in ours else theirs | ours
+    near = difflib.get_close_matches(member, found, n=1, cutoff=NEAR)
+    return found[near[0]] if near else []
+
+
+def _gymnasium_ids() -> list[str]:
+    """What Gymnasium itself has, where it is installed."""
+    if find_spec("gymnasium") is None:
+        return []
+    import gymnasium
+
+    return list(gymnasium.registry)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
 
 
 def _akin(family: str, member: str) -> list[str]:

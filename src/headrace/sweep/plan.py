@@ -30,7 +30,7 @@ def grid(
     envs: str | Sequence[str],
     *,
     seeds: str | int | Iterable[int] = SEEDS,
-    steps: float = 5_000_000,
+    steps: float | str = 5_000_000,
     settings: str | Sequence[str] = (),
     engine: str = "auto",
     form: str = "auto",

@@ -43,7 +43,7 @@ class Evaluations(NamedTuple):
         return self.every - step % self.every
 
 
-def evaluations(every: float | None, episodes: float = 10) -> Evaluations | None:
+def evaluations(every: float | str | None, episodes: float | str = 10) -> Evaluations | None:
     """The evaluations that these numbers ask for; none where no interval is given."""
     count = whole("eval_episodes", episodes, 1, 1_000_000)
     return None if every is None else Evaluations(whole("eval_every", every, 1), count)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.agents import Agent, agent_named, agent_of, name_of
+from headrace.agents import Agent, agent_named, agent_of, name_of, nearest_name
 from headrace.engines.base import Backend, HostStream, Stream
 from headrace.envs.base import EnvSpec
 from headrace.envs.registry import Environment, EnvLike, environment_given, environment_of
 from headrace.errors import BadSetting, HeadraceError
-from headrace.part import to_json, tweak
+from headrace.part import differences, number_of, to_json, tweak
 from headrace.runs.manifest import identity_hash, require_run
 from headrace.training.engine_choice import choose, require_engine
 
@@ -48,6 +49,15 @@ class Run:
         """Readable at a glance, and different for every different run."""
         words = [_safe(name_of(self.agent)), _safe(self.env.label), f"seed{self.seed}", _short(self.steps)]
         return "_".join([*words, identity_hash(self.identity())[:8]])
+
+    @property
+    def command(self) -> str:
+        """What trains it."""
+        base = nearest_name(self.agent)
+        settings = differences(self.agent, agent_named(base))
+        settings += [f"env.{rule}" for rule in self.env.settings]
+        words = [base, self.env.name, *(word for setting in settings for word in ("--set", setting))]
+        return shlex.join(["headrace", "train", *words, "--seed", str(self.seed), "--steps", _short(self.steps)])
 
     def in_fleet(self) -> Run:
         """The run as a fleet takes it, where engine and form were left open: the environment in its usual form."""
@@ -97,7 +107,7 @@ def make_run(
     env: EnvLike,
     *,
     seed: int = 0,
-    steps: float = 5_000_000,
+    steps: float | str = 5_000_000,
     settings: Sequence[str] = (),
     engine: str = "auto",
     form: str = "auto",
@@ -114,8 +124,12 @@ def make_run(
     return Run(tweaked, changed, seed, steps, chosen.engine, chosen.form, left_open, chosen.notice)
 
 
-def whole(what: str, value: float, low: int, high: int = 2**31 - 1) -> int:
-    """The number as an int; an error where it is not a whole one from `low` to `high`."""
+def whole(what: str, value: float | str, low: int, high: int = 2**31 - 1) -> int:
+    """The number, which may be written as 20k, as an int; an error where it is no whole one from `low` to `high`."""
+    try:
+        value = number_of(value) if isinstance(value, str) else float(value)
+    except (ValueError, TypeError):
+        raise BadSetting(f"{what} must be a number such as 30, 20k or 5e6, got {value!r}") from None
     if value != value or value in (float("inf"), float("-inf")) or int(value) != value or not low <= value <= high:
         shown = f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
         raise BadSetting(f"{what} must be a whole number from {low:,} to {high:,}, got {shown}")

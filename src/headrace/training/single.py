@@ -39,7 +39,7 @@ def train(
     env: EnvLike,
     *,
     seed: int = 0,
-    steps: float = 5_000_000,
+    steps: float | str = 5_000_000,
     settings: Sequence[str] = (),
     out: str | Path = "runs",
     engine: str = "auto",
@@ -48,9 +48,9 @@ def train(
     on_step: Callable[[Now], Any] | None = None,
     on_episode: Callable[[Now, EpisodeResult], Any] | None = None,
     on_log: Callable[[Now, Mapping[str, float]], Any] | None = None,
-    eval_every: float | None = None,
+    eval_every: float | str | None = None,
     eval_episodes: float = 10,
-    checkpoint_every: float | None = None,
+    checkpoint_every: float | str | None = None,
     checkpoint_seconds: float = 60.0,
     progress: Progress | None = None,
 ) -> Trained:
@@ -61,7 +61,7 @@ def train(
         env: A name, such as `minatar/breakout` or `gym/CartPole-v1`; a Gymnasium environment; a function that makes
             one; or an object with `spec`, `reset` and `step`, as `headrace.envs.base.HostEnv`.
         seed: Of all random numbers of the run.
-        steps: Environment steps of the whole run.
+        steps: Environment steps of the whole run: 20_000, or "20k".
         settings: Changes of the agent, such as `td.lr=3e-4`, and of the environment's rules, such as `env.sticky=0`.
         out: The folder in which the run's own folder is made.
         engine: `learner` (C), `reference` (JAX), or `auto`: the learner where it can compute the agent.
