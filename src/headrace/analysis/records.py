@@ -19,7 +19,7 @@ from headrace.agents import agent_of, name_of
 from headrace.envs.registry import environment_of
 from headrace.errors import HeadraceError, counted
 from headrace.part import is_at_hand
-from headrace.runs import manifest, packs
+from headrace.runs import manifest, packs, zoo
 from headrace.runs.files import open_file
 from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score, status_of
 from headrace.runs.rows import last_rows, newest_step, sampled_rows
@@ -111,7 +111,7 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
     records: dict[Path, Record] = {}
     problems: list[Problem] = []
     foreign = 0
-    for root in map(Path, roots):
+    for root in map(zoo.located, roots):
         if not root.is_dir() and not packs.holder(root):
             raise HeadraceError(f"{root} {'is not a folder' if root.exists() else 'does not exist'}: no runs to read")
         for path, names in _folders(root):

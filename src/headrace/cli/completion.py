@@ -8,9 +8,26 @@ from collections.abc import Callable
 from headrace.agents import KNOWN
 from headrace.envs.registry import names
 from headrace.errors import unknown
+from headrace.runs import zoo
+from headrace.training.sinks import SINKS
 
 ABOUT = "words for a shell to complete, e.g. source <(headrace completion bash)"
-PLACES = {"train": ("variant", "environment"), "sweep": ("variant", "environment"), "envs": ("environment",)}
+SUITES = ("minatar", "octax", "atari")
+RUNS = ("show", "eval", "play", "export", "doctor")  # commands that read runs, those of the zoo among them
+PLACES = {  # what stands at the places behind a command
+    **dict.fromkeys(("train", "sweep", "tune"), ("variant", "environment")),
+    **dict.fromkeys(RUNS, ("run",)),
+    "envs": ("environment",), "reproduce": ("suite",), "completion": ("shell",),
+}  # fmt: skip
+VALUES = {  # of options, in every command that has them
+    "--engine": "learner reference auto both",
+    "--form": "compiled host auto",
+    "--on": "local fleet ray slurm core",
+    "--to": "learner onnx c",
+    "--sink": " ".join(SINKS),
+    "--suite": " ".join(SUITES),
+    "--variant": " ".join(KNOWN),
+}
 
 _BASH = """_headrace() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" words=""
@@ -24,9 +41,12 @@ _BASH = """_headrace() {{
         case "${{COMP_WORDS[1]}} $COMP_CWORD" in
 {places}
         esac
+        case "${{COMP_WORDS[COMP_CWORD-1]}}" in
+{values}
+        esac
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
-    [ -n "$words" ] || COMPREPLY=($(compgen -f -- "$word"))
+    [ "${{#COMPREPLY[@]}}" -gt 0 ] || COMPREPLY=($(compgen -f -- "$word"))
 }}
 complete -o filenames -F _headrace headrace
 """
@@ -49,7 +69,8 @@ def command(options: Callable[[], dict[str, list[str]]]) -> Callable[[argparse.N
 
 
 def _words(kind: str) -> str:
-    return " ".join(KNOWN if kind == "variant" else names())
+    found = {"variant": KNOWN, "suite": SUITES, "shell": SHELLS, "run": [f"zoo/{name}" for name in zoo.names()]}
+    return " ".join(found.get(kind) or names())
 
 
 def _bash(options: dict[str, list[str]]) -> str:
@@ -59,7 +80,8 @@ def _bash(options: dict[str, list[str]]) -> str:
         for name, kinds in PLACES.items()
         for number, kind in enumerate(kinds, start=2)
     )
-    return _BASH.format(commands=" ".join(options), options=by_command, places=places)
+    values = "\n".join(f'            {option}) words="{found}" ;;' for option, found in VALUES.items())
+    return _BASH.format(commands=" ".join(options), options=by_command, places=places, values=values)
 
 
 def _zsh(options: dict[str, list[str]]) -> str:
@@ -71,7 +93,9 @@ def _fish(options: dict[str, list[str]]) -> str:
     lines = [first]
     for name, found in options.items():
         seen = f"-n '__fish_seen_subcommand_from {name}'"
-        lines += [f"complete -c headrace {seen} -l {option.removeprefix('--')}\n" for option in found]
+        for option in found:
+            values = f" -x -a '{VALUES[option]}'" if option in VALUES else ""
+            lines.append(f"complete -c headrace {seen} -l {option.removeprefix('--')}{values}\n")
         lines += [f"complete -c headrace {seen} -a '{_words(kind)}'\n" for kind in PLACES.get(name, ())]
     return "".join(lines)
 

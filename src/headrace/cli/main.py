@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import re
 import sys
@@ -22,13 +23,14 @@ from headrace.cli import reproduce as reproduce_command
 from headrace.cli import show as show_command
 from headrace.cli import sweep as sweep_command
 from headrace.cli import tune as tune_command
+from headrace.cli import zoo as zoo_command
 from headrace.cli.interrupts import INTERRUPTED, stopped
 from headrace.cli.output import notify, print_anything, put
 from headrace.engines.jax.programs import reuse_compiled_programs
 from headrace.envs.gym import IMPORTS, require_module_name
 from headrace.envs.registry import FAMILIES
-from headrace.errors import HeadraceError, counted, unknown
-from headrace.part import paths
+from headrace.errors import NEAR, HeadraceError, counted, unknown
+from headrace.part import number_of, paths
 from headrace.runs.manifest import machine_facts
 from headrace.training.sinks import SINKS
 
@@ -74,16 +76,11 @@ def _name_imports(words: argparse.Namespace) -> None:
         os.environ[IMPORTS] = ",".join(named)
 
 
-UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
-
-
 def _number(text: str) -> float:
-    """30, 5e6, 20k or 1.5M."""
-    unit = UNITS.get(text[-1:].lower())
     try:
-        return float(f"{float(text[:-1]) * unit:.12g}") if unit else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number such as 30, 20k or 5e6, got {text!r}") from None
+        return number_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -116,12 +113,16 @@ class _Parser(argparse.ArgumentParser):
         }
 
     def _meant(self, more: Sequence[str]) -> str:
-        """How a setting is written, where a word has a setting's name: --lr 3e-4, lr=3e-4."""
-        found = re.fullmatch(r"-{0,2}([a-z][\w.]*)(?:=(.*))?", more[0])
-        if not found or "--set" not in self._option_string_actions:
+        """How a setting is written, where a word has a setting's name (--lr 3e-4, lr=3e-4), or the nearest option."""
+        found = re.fullmatch(r"(-{0,2})([a-z][\w.-]*)(?:=(.*))?", more[0])
+        if not found:
             return ""
-        value = found[2] or next(iter(more[1:]), "VALUE")
-        meant = [f"--set {path}={value}" for path in _settings_named(found[1])]
+        value = found[3] or next(iter(more[1:]), "VALUE")
+        settings = _settings_named(found[2]) if "--set" in self._option_string_actions else []
+        meant = [f"--set {path}={value}" for path in settings]
+        if not meant and found[1]:
+            options = [option for option in self._option_string_actions if option.startswith("--")]
+            meant = difflib.get_close_matches(f"--{found[2]}", options, n=1, cutoff=NEAR)
         return f"; did you mean {' or '.join(meant)}?" if meant else ""
 
     def error(self, message: str) -> NoReturn:
@@ -163,6 +164,7 @@ def _parser() -> _Parser:
     names_command.add_env_words(
         _command(commands, "envs", names_command.show_envs, "the environments that have a name")
     )
+    _command(commands, "zoo", zoo_command.run, zoo_command.ABOUT)
     complete = completion_command.command(parser.options)
     completion_command.add_words(_bare_command(commands, "completion", complete, completion_command.ABOUT))
     return parser

@@ -21,6 +21,8 @@ from headrace.runs.folder import METRICS, RunFolder, damage, score
 from headrace.runs.manifest import require_run, why_ended, why_not_exact
 from headrace.runs.rows import newest_step
 from headrace.runs.tables import Columns
+from headrace.training.periodic import evaluated
+from headrace.training.run import run_of
 
 ABOUT = "what a run is, how far it got and how well it does"
 WIDTH = 90  # letters of a line of settings
@@ -28,12 +30,13 @@ CHANGED = "its digest is not the one with which it finished: a table or checkpoi
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run's folder, as `headrace train` names it")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder as `train` names it, or zoo/NAME")
 
 
 def run(words: argparse.Namespace) -> int:
-    found, metrics = describe(words.run)
-    put(words, found, "\n".join(_lines(found, metrics)))
+    found = [describe(path) for path in words.runs]
+    facts = [facts for facts, _ in found]
+    put(words, facts if len(facts) > 1 else facts[0], "\n\n".join("\n".join(_lines(*one)) for one in found))
     return 0
 
 
@@ -48,6 +51,7 @@ def describe(path: str | Path) -> tuple[dict[str, Any], Columns]:
         raise HeadraceError(f"{path} does not say which run it is: {error}") from error
     checkpoint = folder.latest()
     metrics, speed, episodes = (_read(table, notices) for table in (folder.metrics, folder.speed, folder.episodes))
+    played = _read(lambda: evaluated(folder.path), notices)
     step = checkpoint.step if checkpoint else newest_step(folder.path / METRICS, metrics)
     seconds = facts.get("seconds", float(sum(speed.get("seconds", ())[-1:])))
     changed, found, digest = damage(folder.path, facts), score(metrics), _digest(folder, checkpoint)
@@ -69,6 +73,7 @@ def describe(path: str | Path) -> tuple[dict[str, Any], Columns]:
         "episodes": None if packs.holder(folder.path) else len(episodes.get("return", ())),  # packs keep none
         "score": found.mean if found else None,
         "score_points": found.points if found else 0,
+        "evaluations": [dict(zip(played, map(float, row), strict=True)) for row in zip(*played.values(), strict=True)],
         "digest": digest,
         "notices": [*folder.notices, *notices],
     }
@@ -110,9 +115,11 @@ def _lines(found: dict[str, Any], metrics: Columns) -> Iterator[str]:
         "speed": _speed(found),
         "episodes": "not kept" if found["episodes"] is None else f"{found['episodes']:,}",
         "score": _score(found),
+        "evaluated": _evaluated(found["evaluations"]),
         "started": facts.get("start"),
         "commit": facts.get("commit") or "unknown",
         "digest": found["digest"] or "-",
+        "command": _command(identity),
         "settings": _settings(identity),
     }
     yield from (f"{name:9} {words}" for name, words in told.items() if words)
@@ -131,10 +138,27 @@ def _score(found: dict[str, Any]) -> str:
     return score_text(found) if found["score_points"] else ""
 
 
+def _evaluated(rows: list[dict[str, float]]) -> str:
+    """The last evaluation of a frozen copy, and the best where that was another."""
+    if not rows:
+        return ""
+    best = max(rows, key=lambda row: row["mean"])
+    told, most = ("{mean:.4g} +- {std:.3g} at step {step:,.0f}".format(**row) for row in (rows[-1], best))
+    return f"{told}, over {counted(int(rows[-1]['episodes']), 'episode')}{f'; best {most}' if most != told else ''}"
+
+
 def score_text(found: dict[str, Any]) -> str:
     """A score with what it is: of the last log points, 50 of them unless a run is young."""
     points = counted(found["score_points"], "log point")
     return f"{found['score']:.4g} (return of 100 episodes, mean of the last {points})"
+
+
+def _command(identity: dict[str, Any]) -> str:
+    """What trains such a run; empty where this version cannot."""
+    try:
+        return run_of(identity).command if is_at_hand(identity) else ""
+    except HeadraceError:
+        return ""
 
 
 def _settings(identity: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from headrace.export.saved import Saved
 from headrace.learner import SOURCES
 from headrace.runs.manifest import identity_hash
 from headrace.training.engine_choice import require_engine
+from headrace.training.evaluation import require_learner
 from headrace.training.run import Run
 
 FILES = Path(__file__).parent / "learner_files"
@@ -40,6 +41,7 @@ def files(saved: Saved) -> dict[str, bytes]:
     require_engine("learner")
     if why := supports(saved.run.agent, saved.spec.observation_shape):
         raise HeadraceError(f"{name_of(saved.run.agent)} cannot be exported as a learner in C: {why}")
+    require_learner(saved.run, saved.arrays)
     block = Block(saved.run.agent, saved.spec, seed=saved.run.seed, steps=saved.run.steps)
     try:
         block.restore(saved.arrays)

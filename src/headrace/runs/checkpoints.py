@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.errors import CheckpointDamaged
-from headrace.runs import safetensors_io
-from headrace.runs.files import read_file
+from headrace.runs import packs, safetensors_io
 
 FORMAT = 1
 NAME = re.compile(r"step-(\d+)\.safetensors")
@@ -62,8 +61,9 @@ def path_of(folder: Path, step: int) -> Path:
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """The checkpoints in a folder; temporary and damaged files are not among them."""
-    found = [(int(match[1]), path) for path in folder.glob("step-*") if (match := NAME.fullmatch(path.name))]
+    """The checkpoints in a folder of a run; temporary and damaged files are not among them."""
+    files = packs.inside(folder.parent, folder.name)
+    found = [(int(match[1]), path) for path in files if (match := NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found, reverse=True)]
 
 
@@ -81,7 +81,7 @@ def pieces(run: str, saved: Saved) -> list[bytes | memoryview]:
 
 def load(path: Path, run: str) -> Saved:
     """The checkpoint in a file; CheckpointDamaged says why if it is not whole or not this run's."""
-    saved = decode(read_file(path), run)
+    saved = decode(packs.read(path.parent.parent, f"{path.parent.name}/{path.name}"), run)
     if path.name != path_of(path.parent, saved.checkpoint.step).name:
         raise CheckpointDamaged(f"it holds step {saved.checkpoint.step}, its name says otherwise")
     return saved
@@ -99,7 +99,8 @@ def decode(data: bytes, run: str) -> Saved:
     if facts["run"] != run:
         raise CheckpointDamaged("it belongs to another run")
     tables = {name: Extent(*extent) for name, extent in facts["tables"].items()}
-    return Saved(Checkpoint(facts["step"], arrays, facts["state"]), tables)
+    usable = {name: x.astype(np.float32) if x.dtype == np.float16 else x for name, x in arrays.items()}
+    return Saved(Checkpoint(facts["step"], usable, facts["state"]), tables)
 
 
 def set_aside(path: Path) -> Path:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.errors import CheckpointDamaged, HeadraceError, RunConflict, TableChanged
-from headrace.runs import checkpoints, manifest, packs, snapshots, tables
+from headrace.runs import checkpoints, manifest, packs, snapshots, tables, zoo
 from headrace.runs.checkpoints import Checkpoint, Extent, Saved
 from headrace.runs.files import read_file, remove_temporaries, storage_errors, sync_directory, write_atomically
 from headrace.runs.lock import claim, create, is_held
@@ -97,7 +97,7 @@ class RunFolder:
     @staticmethod
     def read(path: str | Path) -> RunFolder:
         """The run in that folder, packed with others or not."""
-        path = Path(path)
+        path = zoo.located(path)
         if not (path / manifest.FILE).is_file() and not packs.holder(path):
             raise HeadraceError(f"{path} {_why_no_run(path)}")
         return RunFolder(path)

@@ -84,6 +84,11 @@ def listed(run: Path) -> list[str]:
     return list(load(pack)[run.name]) if pack else []
 
 
+def inside(run: Path, folder: str) -> list[Path]:
+    """The files in a folder of a run, packed or not."""
+    return [*(run / folder).glob("*"), *(run / name for name in listed(run) if name.startswith(f"{folder}/"))]
+
+
 def read(run: Path, name: str) -> bytes:
     """A file of a run, from its folder or its pack; FileNotFoundError where it has none of that name."""
     pack = holder(run)

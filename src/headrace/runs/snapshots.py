@@ -76,8 +76,7 @@ def decode(data: bytes) -> Snapshot:
 
 def listed(run: Path) -> list[Path]:
     """The snapshots of a run, the earliest first; `packs.read` reads those of packed runs too."""
-    files = [*(run / FOLDER).glob("step-*"), *(run / name for name in packs.listed(run))]
-    found = [(int(match[1]), path) for path in files if (match := NAME.fullmatch(path.name))]
+    found = [(int(match[1]), path) for path in packs.inside(run, FOLDER) if (match := NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
 

@@ -15,7 +15,7 @@ from headrace.envs.base import EnvSpec, TimeStep
 from headrace.part import tweak
 from headrace.policy import Policy
 from headrace.training.engine_choice import engine_for, require_engine
-from headrace.training.evaluation import newest_checkpoint, spec_of
+from headrace.training.evaluation import newest_checkpoint, require_learner, spec_of
 from headrace.training.run import backend, run_of, whole
 
 
@@ -50,7 +50,7 @@ class Engine:
         *,
         engine: str = "auto",
         seed: int = 0,
-        steps: float = 5_000_000,
+        steps: float | str = 5_000_000,
         settings: Sequence[str] = (),
     ) -> None:
         self.agent = tweak(agent_named(agent) if isinstance(agent, str) else agent, *settings)
@@ -136,6 +136,7 @@ def load(
     run = run_of(folder.identity)
     if not learning:
         return Policy(run.agent, checkpoint.arrays, eps=epsilon, seed=seed)
+    require_learner(run, checkpoint.arrays)
     spec = spec_of(run, checkpoint.arrays)
     found = Engine(run.agent, spec, engine=engine, seed=run.seed, steps=run.steps)
     found.restore(checkpoint.arrays)
