@@ -301,8 +301,8 @@ def test_words_that_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_word_too_many_is_told_by_its_command_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    error = refused(capsys, "show", "runs/a", "runs/b")
-    assert error == "headrace show: cannot make sense of: runs/b; `headrace show --help` lists its options\n"
+    error = refused(capsys, "eval", "runs/a", "runs/b")
+    assert error == "headrace eval: cannot make sense of: runs/b; `headrace eval --help` lists its options\n"
     assert refused(capsys, "--loud", "variants").startswith("headrace: cannot make sense of: --loud; ")
 
 
