@@ -26,11 +26,11 @@ from headrace.policy import PARAMS, SCALE, Policy
 from headrace.runs import checkpoints, manifest, packs
 from headrace.runs.checkpoints import Saved
 from headrace.runs.files import write_atomically
-from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS
+from headrace.runs.folder import CHECKPOINTS, EVALUATIONS, METRICS, SCORED_POINTS
 from headrace.runs.rows import picked
 from headrace.runs.zoo import HOME
 from headrace.training.evaluation import host_of, newest_checkpoint, played
-from headrace.training.periodic import EPSILON, MAX_STEPS, SEED, TABLE
+from headrace.training.periodic import EPSILON, MAX_STEPS, SEED
 from headrace.training.run import run_of
 
 ACTS = (*(f"{PARAMS}{module}/" for module in ("encoder", "projection", "head")), SCALE)
@@ -44,20 +44,19 @@ class Recipe(NamedTuple):
     variant: str
     env: str
     steps: str
-    settings: tuple[str, ...] = ()
 
 
 ZOO = {
-    "breakout": Recipe("qrc+swift", "minatar/breakout", "2M"),
-    "space_invaders": Recipe("qrc+swift", "minatar/space_invaders", "5M"),
     "asterix": Recipe("qrc+swift", "minatar/asterix", "5M"),
-    "seaquest": Recipe("qrc+swift", "minatar/seaquest", "2M"),
+    "breakout": Recipe("qrc+swift", "minatar/breakout", "2M"),
     "freeway": Recipe("qrc+swift", "minatar/freeway", "2M"),
-    "breakout-qrc": Recipe("qrc", "minatar/breakout", "1M"),
-    "breakout-spr": Recipe("qrc+spr+orth", "minatar/breakout", "300k", ("aux.weight=0.1",)),
-    "space_invaders-strq": Recipe("strq", "minatar/space_invaders", "1M"),
+    "seaquest": Recipe("qrc+swift", "minatar/seaquest", "1M"),
+    "space_invaders": Recipe("qrc+swift", "minatar/space_invaders", "5M"),
+    "breakout-strq": Recipe("strq", "minatar/breakout", "500k"),
     "cartpole": Recipe("strq", "gym/CartPole-v1", "300k"),
+    "cartpole-spr": Recipe("strq+spr+orth2", "gym/CartPole-v1", "100k"),
     "acrobot": Recipe("strq", "gym/Acrobot-v1", "500k"),
+    "frozen_lake": Recipe("strq", "gym/FrozenLake-v1", "200k"),
 }
 
 
@@ -89,7 +88,7 @@ def packed(run: Path) -> packs.Files:
     return {
         manifest.FILE: manifest.encode(facts).decode(),
         METRICS: {"columns": curve},
-        TABLE: {"columns": {key: str(value) for key, value in {"step": checkpoint.step, **played}.items()}},
+        EVALUATIONS: {"columns": {key: str(value) for key, value in {"step": checkpoint.step, **played}.items()}},
         name: {"base64": base64.b64encode(data).decode()},
     }
 
@@ -118,9 +117,9 @@ def main() -> None:
     files = {name: found for name, found in (packs.load(target) if target.exists() else {}).items() if name in ZOO}
     for name in words.only:
         recipe = ZOO[name]
-        done = headrace.train(recipe.variant, recipe.env, steps=recipe.steps, settings=recipe.settings, out=words.runs)
+        done = headrace.train(recipe.variant, recipe.env, steps=recipe.steps, out=words.runs)
         files[name] = packed(Path(done.path))
-        found, changed = files[name][TABLE]["columns"], json.loads(files[name][manifest.FILE])["changed"]
+        found, changed = files[name][EVALUATIONS]["columns"], json.loads(files[name][manifest.FILE])["changed"]
         print(f"{name:20} return {found['mean']} +- {found['std']}, {changed:.3%} of actions changed", flush=True)
         data = packs.encode(files)
         if len(data) > MOST_BYTES:

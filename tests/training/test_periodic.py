@@ -12,7 +12,6 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.training.evaluation import best_of, evaluate
 from headrace.training.fleet import train_fleet
-from headrace.training.periodic import evaluated
 from headrace.training.single import Trained, train
 from tests.small_runs import WAYS, StopAt, assert_same_result, contents, small_train
 from tests.sweep.support import tiny
@@ -28,7 +27,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 def test_a_run_has_a_row_for_each_interval_and_for_its_end(judged: Trained) -> None:
-    table = evaluated(judged.path)
+    table = RunFolder.read(judged.path).evaluations()
     assert table["step"].tolist() == [600, 1200, 1800, 2400, 2500]
     assert (table["episodes"] == 3).all()
     assert (table["min"] <= table["mean"]).all()
@@ -37,12 +36,12 @@ def test_a_run_has_a_row_for_each_interval_and_for_its_end(judged: Trained) -> N
 
 def test_a_row_is_what_an_evaluation_of_that_checkpoint_gives(judged: Trained) -> None:
     found = evaluate(judged.path, episodes=3)
-    table = evaluated(judged.path)
+    table = RunFolder.read(judged.path).evaluations()
     assert (found.step, found.returns.mean()) == (2500, table["mean"][-1])
 
 
 def test_the_checkpoint_with_the_highest_mean_is_kept(judged: Trained) -> None:
-    table = evaluated(judged.path)
+    table = RunFolder.read(judged.path).evaluations()
     step = table["step"][np.argmax(table["mean"])]  # the first of equals
     assert best_of(judged.path)[1].step == step
     found = evaluate(judged.path, episodes=3, best=True)
@@ -76,7 +75,7 @@ def test_runs_of_a_fleet_are_evaluated_too(tmp_path: Path) -> None:
     train_fleet(runs, tmp_path, eval_every=1000, eval_episodes=2)
     for run in runs:
         found = evaluate(tmp_path / run.name, episodes=2)
-        assert evaluated(tmp_path / run.name)["mean"].tolist() == [found.returns.mean()]
+        assert RunFolder.read(tmp_path / run.name).evaluations()["mean"].tolist() == [found.returns.mean()]
         assert RunFolder.read(tmp_path / run.name).status == "finished"
 
 

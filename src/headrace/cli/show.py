@@ -21,7 +21,6 @@ from headrace.runs.folder import METRICS, RunFolder, damage, score
 from headrace.runs.manifest import require_run, why_ended, why_not_exact
 from headrace.runs.rows import newest_step
 from headrace.runs.tables import Columns
-from headrace.training.periodic import evaluated
 from headrace.training.run import run_of
 
 ABOUT = "what a run is, how far it got and how well it does"
@@ -50,8 +49,8 @@ def describe(path: str | Path) -> tuple[dict[str, Any], Columns]:
     except ValueError as error:
         raise HeadraceError(f"{path} does not say which run it is: {error}") from error
     checkpoint = folder.latest()
-    metrics, speed, episodes = (_read(table, notices) for table in (folder.metrics, folder.speed, folder.episodes))
-    played = _read(lambda: evaluated(folder.path), notices)
+    tables = folder.metrics, folder.speed, folder.episodes, folder.evaluations
+    metrics, speed, episodes, played = (_read(table, notices) for table in tables)
     step = checkpoint.step if checkpoint else newest_step(folder.path / METRICS, metrics)
     seconds = facts.get("seconds", float(sum(speed.get("seconds", ())[-1:])))
     changed, found, digest = damage(folder.path, facts), score(metrics), _digest(folder, checkpoint)

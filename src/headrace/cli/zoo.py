@@ -9,7 +9,6 @@ from typing import Any
 from headrace.cli.output import put
 from headrace.runs.folder import RunFolder
 from headrace.runs.zoo import HOME, names
-from headrace.training.periodic import evaluated
 from headrace.training.run import run_of
 
 ABOUT = "the trained agents that come with headrace, to play and evaluate"
@@ -40,7 +39,7 @@ def describe(path: str) -> dict[str, Any]:
         "steps": trained.steps,
         "seed": trained.seed,
         "score": score.mean if score else None,
-        **{name: float(column[-1]) for name, column in evaluated(folder.path).items() if name != "step"},
+        **{name: float(column[-1]) for name, column in folder.evaluations().items() if name != "step"},
         "command": trained.command,
         "commit": folder.manifest["commit"],
     }

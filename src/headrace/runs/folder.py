@@ -36,6 +36,10 @@ TABLES = (*RESULTS, SPEED)
 MEND = "bring back its folder from a copy, or remove it and train the run again"
 EPISODE_COLUMNS = (("step", int), ("return", float), ("length", int))
 SPEED_COLUMNS = (("step", int), ("steps_per_s", float), ("seconds", float))
+EVALUATIONS = "evaluations.csv"  # of runs that were evaluated while they were trained
+EVALUATION_COLUMNS = (
+    ("step", int), ("mean", float), ("std", float), ("min", float), ("max", float), ("episodes", int),
+)  # fmt: skip
 KEPT_CHECKPOINTS = 2
 SCORED_POINTS = 50
 
@@ -132,6 +136,10 @@ class RunFolder:
     def speed(self) -> Columns:
         """What the clock said at the log points: `step`, `steps_per_s` and `seconds`."""
         return read_table(self.path / SPEED, SPEED_COLUMNS)
+
+    def evaluations(self) -> Columns:
+        """What frozen copies scored while the run was trained: returns as mean, spread and bounds, by step."""
+        return read_table(self.path / EVALUATIONS, EVALUATION_COLUMNS)
 
     def score(self) -> Score | None:
         """The mean of the last 50 logged returns, and of how many; None where no episode has finished yet."""

@@ -147,7 +147,7 @@ def newest_checkpoint(path: str | Path) -> tuple[RunFolder, Checkpoint]:
 
 def require_learner(run: Run, arrays: dict[str, np.ndarray]) -> None:
     """An error where only what acts was kept, as of the agents of the zoo."""
-    if STEP not in arrays:
+    if STEP not in arrays and f"{PARAMS}head/0/w" in arrays:
         raise HeadraceError(f"only its policy was kept, which cannot learn: `{run.command}` trains such an agent")
 
 

@@ -22,7 +22,6 @@ from headrace.training.curve import Series, learning_curve
 from headrace.training.evaluation import STEP
 from headrace.training.health import Finding, Watch
 from headrace.training.pace import Speed
-from headrace.training.periodic import evaluated
 from headrace.training.run import Run
 from headrace.training.sinks import Sink, open_sinks
 
@@ -116,7 +115,7 @@ class Member:
         label = name_of(self.run.agent)
         title = f"{label} on {self.run.env.name}, seed {self.run.seed}"
         series: list[Series] = [(label, metrics["step"], metrics["return"])]
-        if len((found := evaluated(self.folder.path))["step"]):
+        if len((found := self.folder.evaluations())["step"]):
             series.append(("evaluation of a frozen copy", found["step"], found["mean"]))
         learning_curve(series, self.folder.path / "curve.png", title)
 

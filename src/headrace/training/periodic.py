@@ -10,7 +10,6 @@ is stopped and continued has the same rows.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +18,10 @@ from headrace.errors import BadSetting
 from headrace.runs import checkpoints
 from headrace.runs.checkpoints import Checkpoint, Saved
 from headrace.runs.files import remove_temporaries, storage_errors, write_atomically
-from headrace.runs.folder import RunFolder
-from headrace.runs.tables import Columns, read_table
+from headrace.runs.folder import EVALUATION_COLUMNS, EVALUATIONS, RunFolder
 from headrace.training.evaluation import BEST, host_of, played, policy_of
 from headrace.training.run import Run, whole
 
-TABLE = "evaluations.csv"
-COLUMNS = (("step", int), ("mean", float), ("std", float), ("min", float), ("max", float), ("episodes", int))
 EPSILON, SEED, MAX_STEPS = 0.01, 1_000_000, 27_000  # as `headrace eval` has them
 
 
@@ -67,14 +63,14 @@ class Evaluator:
 
     def resume(self, step: int) -> None:
         """Forgets what was found after the step that the run continues from: it will be found again."""
-        table = evaluated(self._folder.path)
+        table = self._folder.evaluations()
         kept = table["step"] <= step
         if not kept.all():
             self._write([{name: column[i] for name, column in table.items()} for i in np.flatnonzero(kept)])
 
     def at(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         """Plays the episodes; adds a row, and keeps the arrays where no earlier mean was as high."""
-        before = evaluated(self._folder.path)
+        before = self._folder.evaluations()
         returns = self._returns(arrays)
         row = {
             "step": step,
@@ -97,9 +93,9 @@ class Evaluator:
         return np.array([episode.episode_return for episode, _ in episodes])
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
-        lines = [",".join(_cell(kind, row[name]) for name, kind in COLUMNS) for row in rows]
-        text = "\n".join([",".join(name for name, _ in COLUMNS), *lines, ""])
-        write_atomically(self._folder.path / TABLE, text.encode())
+        lines = [",".join(_cell(kind, row[name]) for name, kind in EVALUATION_COLUMNS) for row in rows]
+        text = "\n".join([",".join(name for name, _ in EVALUATION_COLUMNS), *lines, ""])
+        write_atomically(self._folder.path / EVALUATIONS, text.encode())
 
     def _keep(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         folder = self._folder.path / BEST
@@ -116,8 +112,3 @@ class Evaluator:
 
 def _cell(kind: type, value: Any) -> str:
     return repr(kind(value))
-
-
-def evaluated(path: Path) -> Columns:
-    """The evaluations of a run's folder, by column."""
-    return read_table(path / TABLE, COLUMNS)

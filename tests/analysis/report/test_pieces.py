@@ -12,13 +12,14 @@ import pytest
 
 from headrace.analysis import records
 from headrace.analysis.colour import DARK_GROUND, ENOUGH, contrast, lifted
-from headrace.analysis.records import read_record
+from headrace.analysis.records import find_runs, read_record
 from headrace.analysis.report.charts import lines, numbers, series
+from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.report.page import agent_styles, safe_json
 from headrace.analysis.report.quantities import QUANTITIES, quantity
-from headrace.analysis.report.sections.overview import hours_of, rate_of
-from headrace.analysis.report.sections.runs import _facts, _thinned
+from headrace.analysis.report.sections.overview import hours_of, overview, rate_of
+from headrace.analysis.report.sections.runs import _facts, _thinned, run_rows
 from headrace.analysis.report.tables import _cell as table_cell
 from headrace.analysis.report.tables import turned
 from headrace.analysis.style import LOOKS, looks_of
@@ -145,3 +146,16 @@ def test_a_run_s_facts_say_that_it_is_not_exact(tmp_path: Path):
     assert "<dt>exact</dt>" not in _facts(read_record(whole))
     told = "<dt>exact</dt><dd>no: &lt;b&gt;Robot&lt;/b&gt; failed, and a new episode was begun after step 40</dd>"
     assert told in _facts(read_record(path))
+
+
+def test_agents_without_guards_look_as_those_with(tmp_path: Path):
+    """Charts name them alike, behind a tab of their own; the list of runs tells them apart."""
+    for agent, seed in (("qrc", 0), ("qrc+unguarded", 1), ("strq", 1)):
+        run = make_run(agent, "minatar/breakout", seed=seed, steps=5e6)
+        write_run(tmp_path / run.name, run, 3.0)
+    context = Context(tmp_path, find_runs(tmp_path))
+    assert list(context.tabs) == ["minatar_5M", "minatar_5M_unguarded"]
+    assert context.agents == ["strq", "qrc", "qrc+unguarded"]
+    assert context.looks["qrc"] == context.looks["qrc+unguarded"]
+    assert "qrc" in overview(context).make().html
+    assert {row[2] for row in run_rows(context)["rows"]} == {0, 1, 2}

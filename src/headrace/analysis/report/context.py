@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from headrace.agents import VARIANTS
+from headrace.agents.variants import UNGUARDED
 from headrace.analysis.claims import spoken_of
 from headrace.analysis.records import Found, Record
 from headrace.analysis.report.html import Html, tag
@@ -36,13 +37,19 @@ class Context:
         return group.slug if self.tabs else ""
 
     @cached_property
+    def charted(self) -> set[str]:
+        """The agents as charts name them: without their guards they are behind a tab of their own, by the same name."""
+        return {agent for group in self.groups for agent in group.agents}
+
+    @cached_property
     def agents(self) -> list[str]:
-        """Every agent there is; its place in this list is its number on the page."""
-        return sorted({record.agent for record in self.found.records}, key=agent_order)
+        """Every agent, as charts and as the list of runs name it; its place in this list is its number on the page."""
+        return sorted(self.charted | {record.agent for record in self.found.records}, key=agent_order)
 
     @cached_property
     def looks(self) -> Looks:
-        return looks_of(self.agents)
+        found = looks_of(self.charted)
+        return {agent: found.get(agent) or found[agent.replace(UNGUARDED, "", 1)] for agent in self.agents}
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -58,8 +65,8 @@ class Context:
     @cached_property
     def switched_off(self) -> list[int]:
         """Where the paper's variants are among many others, the others are shown on demand."""
-        others = [number for number, agent in enumerate(self.agents) if agent not in VARIANTS]
-        return others if FEW < len(others) < len(self.agents) else []
+        others = [self.number(agent) for agent in self.agents if agent in self.charted - set(VARIANTS)]
+        return others if FEW < len(others) < len(self.charted) else []
 
     def key(self, record: Record) -> str:
         """A run's address on the page: short, and safe in a file's name."""

@@ -115,9 +115,9 @@ def _run_place() -> Html:
 
 def _switches(context: Context) -> Html:
     """A switch for each agent: the paper's variants in the open, many others behind a word."""
-    numbers = range(len(context.agents))
+    numbers = [number for number, agent in enumerate(context.agents) if agent in context.charted]
     ours = [n for n in numbers if context.agents[n] in VARIANTS]
-    sets = [("all", list(numbers)), ("none", [])] + ([("the paper's", ours)] if 0 < len(ours) < len(numbers) else [])
+    sets = [("all", numbers), ("none", [])] + ([("the paper's", ours)] if 0 < len(ours) < len(numbers) else [])
     buttons = [
         tag("button", word, type="button", class_="small", data_switch=" ".join(map(str, which)))
         for word, which in sets

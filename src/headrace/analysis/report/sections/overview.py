@@ -69,7 +69,7 @@ def _tiles(context: Context) -> Html:
     tiles = [
         ("runs finished", f"{done:,}", f"of {len(records):,}"),
         ("environment steps", step_label(_three(sum(record.step for record in records))), "logged"),
-        ("agents", f"{len(context.agents):,}", ""),
+        ("agents", f"{len(context.charted):,}", ""),
         ("environments", f"{len({record.env for record in records}):,}", ""),
         ("machine time", _time(sum(known)), f"of {counted(len(known), 'run')}" if len(known) < len(records) else ""),
         ("speed of a run, median", _speed(records), "steps/s"),

@@ -22,11 +22,10 @@ from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.sections.latents import latents_body
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.errors import HeadraceError, counted
-from headrace.runs.folder import SPEED
+from headrace.runs.folder import SPEED, RunFolder
 from headrace.runs.manifest import why_not_exact
 from headrace.runs.rows import sampled_rows
 from headrace.runs.tables import Columns
-from headrace.training.periodic import evaluated
 
 POINTS = 250  # of a chart on a run's page
 COLUMNS = ("key", "name", "agent", "env", "seed", "steps", "step", "state", "score", "points", "rate", "hours")
@@ -77,7 +76,7 @@ def run_page(context: Context, record: Record, video: Html) -> Body:
     """Everything that a run logged, against steps."""
     title = tag("h2", context.named(record.agent), f" on {record.env}, seed {record.seed}", tabindex=-1)
     try:
-        (logged, speed), played = _logged(record), evaluated(record.path)
+        (logged, speed), played = _logged(record), RunFolder.read(record.path).evaluations()
         trouble = Html("")
     except (HeadraceError, OSError) as error:
         logged, speed, played, trouble = {}, {}, {}, tag("p", f"Its tables cannot be read: {error}", class_="gone")
