@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
+from headrace.errors import HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.training.single import Trained
 from tests.small_runs import Command, StopAt, checkpoint_steps, contents, only_run, small_train, small_words
@@ -241,7 +242,11 @@ def test_show_tells_what_was_changed_since_a_run_finished(
     run = shutil.copytree(finished_compiled.path, tmp_path / "run")
     os.truncate(run / "metrics.csv", 400)
     assert "\ndamaged   it was changed after it finished (metrics.csv has 400 bytes" in said(capsys, "show", str(run))
-    assert "metrics.csv has 400 bytes" in json.loads(said(capsys, "show", str(run), "--json"))["damage"]
+    found = json.loads(said(capsys, "show", str(run), "--json"))
+    assert "metrics.csv has 400 bytes" in found["damage"]
+    assert found["score"] is None
+    with pytest.raises(HeadraceError, match="is damaged: it was changed after it finished"):
+        RunFolder.read(run).score()
     (run / "metrics.csv").write_text("what is this\n1,2\n")
     assert "\nnote      " in said(capsys, "show", str(run))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,12 @@ def test_a_file_is_not_named_out_of_its_run(name: str, tmp_path: Path) -> None:
 def test_a_damaged_file_is_said(data: bytes, tmp_path: Path) -> None:
     (tmp_path / packs.FILE).write_bytes(data)
     with pytest.raises(HeadraceError, match=r"records\.jsonl\.xz is damaged: "):
+        packs.load(tmp_path / packs.FILE)
+
+
+def test_a_pipe_in_place_of_a_pack_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / packs.FILE)
+    with pytest.raises(HeadraceError, match=r"records\.jsonl\.xz is not a file .*: remove it"):
         packs.load(tmp_path / packs.FILE)
 
 

@@ -15,16 +15,16 @@ import pytest
 
 from headrace.engines.jax.compiled import CompiledStream
 from headrace.engines.jax.fleet import _CARD, Fleet
-from headrace.errors import BadSetting, TableChanged
+from headrace.errors import BadSetting
 from headrace.runs.folder import RunFolder
 from headrace.sweep.plan import grid
 from headrace.sweep.status import standing
-from headrace.training.fleet import FleetResult, train_fleet
+from headrace.training.fleet import FleetResult, _together, train_fleet
 from headrace.training.pace import Pace
 from headrace.training.progress import Silent
 from headrace.training.run import Run
 from headrace.training.single import train_run
-from tests.small_runs import Command, StopAt
+from tests.small_runs import Command, StopAt, checkpoint_steps
 from tests.sweep.support import (
     alive,
     finished,
@@ -112,16 +112,20 @@ class Removes(Silent):
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_fleet_one_of_whose_tables_is_removed_saves_all_runs(undisturbed: Path, tmp_path: Path) -> None:
-    removes = Removes(tmp_path / RUNS[1].name / "episodes.csv", 1000)
-    with pytest.raises(TableChanged, match=rf"{RUNS[1].name}/episodes\.csv is gone\. The run stops, saved as of step"):
-        fleet_of(tmp_path, progress=removes, checkpoint_every=2500)
-    (step,) = {newest(tmp_path / run.name) for run in RUNS}
-    assert 1000 <= step < 2500
+def test_a_fleet_goes_on_without_a_run_whose_table_is_removed(undisturbed: Path, tmp_path: Path) -> None:
+    lost, *others = RUNS
+    removes = Removes(tmp_path / lost.name / "episodes.csv", 1000)
+    result = fleet_of(tmp_path, progress=removes)
+    assert sorted(result.finished) == sorted(run.name for run in others)
+    assert re.search(r"episodes\.csv is gone\. The run stops, saved as of step [12],\d00", result.failed[lost.name])
+    assert results(tmp_path, others) == results(undisturbed, others)
+    assert RunFolder.read(tmp_path / lost.name).status == "failed"
     assert removes.rows is not None
     removes.table.write_bytes(removes.rows)
-    fleet_of(tmp_path)
-    assert_undisturbed(tmp_path, undisturbed)
+    (saved,) = checkpoint_steps(tmp_path / lost.name)[1:]
+    said = Notices()
+    assert fleet_of(tmp_path, progress=said).finished.count(lost.name) == 1
+    assert said.notices == [f"continuing from step {saved:,}"]
 
 
 @pytest.mark.usefixtures("programs")
@@ -143,16 +147,57 @@ def test_a_fleet_that_died_while_saving_goes_back_to_where_all_were_saved(undist
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_stream_whose_tables_lost_rows_takes_the_fleet_back_with_it(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_run_whose_tables_lost_rows_begins_again_after_the_others(undisturbed: Path, tmp_path: Path) -> None:
+    lost = RUNS[0]
     fleet_of(tmp_path, progress=StopAt(1000))
-    episodes = tmp_path / RUNS[0].name / "episodes.csv"
+    episodes = tmp_path / lost.name / "episodes.csv"
     episodes.write_text(episodes.read_text()[: len("step,return,length\n")])
     said = Notices()
-    fleet_of(tmp_path, progress=said)
-    assert "3 of 4 runs go back to step 0" in " ".join(said.notices)
-    aside = tmp_path / RUNS[0].name / "episodes.csv.damaged"
-    assert aside.exists()
+    assert len(fleet_of(tmp_path, progress=said).finished) == 4
+    assert said.notices[:2] == [
+        f"trained after the others: {lost.name}",
+        "continuing from step 1,000",
+    ]
+    assert all(notice.startswith(f"{lost.name}: ") for notice in said.notices[2:])
+    assert (tmp_path / lost.name / "episodes.csv.damaged").exists()
     assert results(tmp_path, RUNS) == results(undisturbed, RUNS)
+
+
+class Stands:
+    """A run as `_together` sees it, with checkpoints at these steps."""
+
+    resumed_at = -1
+
+    def __init__(self, saved: set[int]) -> None:
+        self.folder, self.saved = self, saved
+
+    def checkpoint_steps(self) -> set[int]:
+        return self.saved
+
+    def go_back_to(self, step: int) -> None:
+        self.saved = {saved for saved in self.saved if saved <= step}
+
+    def resume(self) -> None:
+        self.resumed_at = max(self.saved, default=0)
+
+
+@pytest.mark.parametrize(
+    ("saved", "step", "places"),
+    [
+        ([{5, 6}, {5, 6}, {4, 5}], 5, [0, 1, 2]),  # died while saving: nobody loses more than a checkpoint
+        ([{5}, set(), {5}], 0, [0, 1, 2]),  # the same at the first checkpoint
+        ([{5}, {5, 6}], 5, [0, 1]),  # a damaged one was set aside
+        ([{5, 6}, set(), {5, 6}], 6, [0, 2]),  # tables were lost
+        ([{5, 6}, set(), set()], 0, [1, 2]),  # begun later
+        ([{5, 6}, {8, 9}], 9, [1]),  # trained apart before
+    ],
+)
+def test_no_run_of_a_fleet_is_sent_back_by_more_than_a_checkpoint(saved, step, places):
+    members: list[Any] = [Stands(steps) for steps in saved]
+    chosen = _together(members, str)
+    assert [members.index(member) for member in chosen] == places
+    assert {member.resumed_at for member in chosen} == {step}
+    assert {member.resumed_at for member in members if member not in chosen} <= {-1}
 
 
 @pytest.mark.usefixtures("programs")

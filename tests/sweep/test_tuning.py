@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,17 @@ def test_a_search_ends_in_a_table_and_a_command_and_continues(
     states = [trial.state.name for trial in optuna.load_study(study_name=journal.stem, storage=storage).trials]
     assert states == ["COMPLETE", "COMPLETE", "FAIL", "PRUNED"]
     assert not math.isnan(value)
+
+
+@pytest.mark.parametrize("content", [b'{"op_code": 99}\n', b"\xff\xfe{{{\n", None], ids=["words", "bytes", "pipe"])
+def test_a_damaged_record_of_a_search_is_named_with_a_remedy(content: bytes | None, tmp_path: Path) -> None:
+    search = tuned(tmp_path)
+    search._study(pytest.importorskip("optuna"))
+    (journal,) = tmp_path.glob("*.journal")
+    if content is None:
+        journal.unlink()
+        os.mkfifo(journal)
+    else:
+        journal.write_bytes(content)
+    with pytest.raises(HeadraceError, match=rf"{journal} .*: remove it"):
+        search._study(pytest.importorskip("optuna"))

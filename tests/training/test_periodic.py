@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from headrace import make_env
-from headrace.errors import BadSetting, HeadraceError
+from headrace.errors import BadSetting, HeadraceError, TableChanged
 from headrace.runs.folder import RunFolder
 from headrace.training.evaluation import best_of, evaluate
 from headrace.training.fleet import train_fleet
+from headrace.training.progress import Silent
 from headrace.training.single import Trained, train
 from tests.small_runs import WAYS, StopAt, assert_same_result, contents, small_train
 from tests.sweep.support import tiny
@@ -65,6 +68,34 @@ def test_a_run_stopped_between_evaluations_continues_with_the_same_rows(judged: 
     kept = [name for name in theirs if name.startswith("best/")]
     assert [name for name in ours if name.startswith("best/")] == kept
     assert_same_result(stopped.path, judged.path)
+
+
+class Removes(Silent):
+    """The table of evaluations, once it has a row."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def show(self, run: Any, step: int, rate: float, mean_return: float) -> None:
+        if step == 1500:
+            next(self.out.glob("*/evaluations.csv")).unlink()
+
+
+def test_evaluations_that_are_lost_are_told_and_cost_no_step(judged: Trained, tmp_path: Path) -> None:
+    with pytest.raises(TableChanged, match=r"evaluations\.csv is gone\. The run stops, saved as of step 1,[5-8]\d\d"):
+        small_train(tmp_path, progress=Removes(tmp_path), **EVALS, **HOW)
+    again = StopAt(10_000)
+    done = small_train(tmp_path, progress=again, **EVALS, **HOW)
+    assert any("evaluations.csv was changed: it begins anew" in notice for notice in again.notices)
+    assert RunFolder.read(done.path).evaluations()["step"].tolist() == [1800, 2400, 2500]
+    assert_same_result(done.path, judged.path)
+
+
+def test_a_finished_run_vouches_for_its_evaluations(judged: Trained, tmp_path: Path) -> None:
+    run = shutil.copytree(judged.path, tmp_path / "run")
+    (run / "evaluations.csv").write_text((run / "evaluations.csv").read_text().replace("600,", "700,"))
+    with pytest.raises(HeadraceError, match=r"it was changed after it finished \(evaluations\.csv has other bytes"):
+        RunFolder.read(run).require_sound()
 
 
 @pytest.mark.usefixtures("programs")

@@ -53,7 +53,8 @@ def describe(path: str | Path) -> tuple[dict[str, Any], Columns]:
     metrics, speed, episodes, played = (_read(table, notices) for table in tables)
     step = checkpoint.step if checkpoint else newest_step(folder.path / METRICS, metrics)
     seconds = facts.get("seconds", float(sum(speed.get("seconds", ())[-1:])))
-    changed, found, digest = damage(folder.path, facts), score(metrics), _digest(folder, checkpoint)
+    changed, digest = damage(folder.path, facts), _digest(folder, checkpoint)
+    found = None if changed else score(metrics)
     if digest != facts.get("digest", digest) and facts["status"] == "finished" and not changed:
         notices.append(CHANGED)
     result = {

@@ -224,12 +224,13 @@ def stepped(env: HostEnv, action: int, step: int) -> TimeStep:
 def saved(env: HostEnv) -> dict[str, Any] | None:
     """The environment's state, which can be written as JSON; None where it cannot be saved."""
 
-    def save() -> dict[str, Any] | None:
-        state = env.save()
+    state = _asked(env, "when it was saved", env.save)
+    try:
         json.dumps(state)
-        return state
-
-    return _asked(env, "when it was saved", save)
+    except (TypeError, ValueError, RecursionError) as error:
+        said = f"what {env.spec.name} returned when it was saved is not JSON: {error}"
+        raise EnvironmentFault(said) from error
+    return state
 
 
 def restored(env: HostEnv, state: dict[str, Any]) -> None:

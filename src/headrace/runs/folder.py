@@ -5,6 +5,7 @@
       episodes.csv    step,return,length       every finished episode
       metrics.csv     step,...                 what was logged; equal for two equal runs
       speed.csv       step,steps_per_s,seconds what the clock said; differs between two equal runs
+      evaluations.csv step,mean,std,...        returns of a frozen copy, where these were asked for
       checkpoints/    the last two
       snapshots/      the encoder at a few steps of the run, kept for good
 
@@ -31,15 +32,14 @@ from headrace.runs.tables import Columns, Table, read_table, starts_with, whole_
 
 CHECKPOINTS = "checkpoints"
 EPISODES, METRICS, SPEED = "episodes.csv", "metrics.csv", "speed.csv"
-RESULTS = (EPISODES, METRICS)  # what the clock said is no part of a result
+EVALUATIONS = "evaluations.csv"
+RESULTS = (EPISODES, METRICS)  # what a run must have to go on, and to be finished
+VOUCHED = (*RESULTS, EVALUATIONS)  # for by a finished run; what the clock said is no part of a result
 TABLES = (*RESULTS, SPEED)
 MEND = "bring back its folder from a copy, or remove it and train the run again"
 EPISODE_COLUMNS = (("step", int), ("return", float), ("length", int))
 SPEED_COLUMNS = (("step", int), ("steps_per_s", float), ("seconds", float))
-EVALUATIONS = "evaluations.csv"  # of runs that were evaluated while they were trained
-EVALUATION_COLUMNS = (
-    ("step", int), ("mean", float), ("std", float), ("min", float), ("max", float), ("episodes", int),
-)  # fmt: skip
+EVALUATED = (("step", int), ("mean", float), ("std", float), ("min", float), ("max", float), ("episodes", int))
 KEPT_CHECKPOINTS = 2
 SCORED_POINTS = 50
 
@@ -69,7 +69,7 @@ def damage(path: Path, facts: manifest.Manifest) -> str:
     What the clock said is no part of a result. A pack holds tables of its own, and its own checksum.
     """
     vouched = facts.get("tables", {}) if facts["status"] == "finished" and not packs.holder(path) else {}
-    told = [tables.damage(path / n, vouched[n]["bytes"], vouched[n]["sha256"]) for n in RESULTS if n in vouched]
+    told = [tables.damage(path / n, vouched[n]["bytes"], vouched[n]["sha256"]) for n in VOUCHED if n in vouched]
     changed = " and ".join(filter(None, told))
     return f"it was changed after it finished ({changed}): {MEND}" if changed else ""
 
@@ -127,22 +127,26 @@ class RunFolder:
 
     def episodes(self) -> Columns:
         """Every finished episode: `step`, `return` and `length`, as NumPy arrays."""
-        return read_table(self.path / EPISODES, EPISODE_COLUMNS)
+        return read_table(self._table(EPISODES), EPISODE_COLUMNS)
 
     def metrics(self) -> Columns:
         """What was logged every 1,000 steps, by column."""
-        return read_table(self.path / METRICS)
+        return read_table(self._table(METRICS))
 
     def speed(self) -> Columns:
         """What the clock said at the log points: `step`, `steps_per_s` and `seconds`."""
-        return read_table(self.path / SPEED, SPEED_COLUMNS)
+        return read_table(self._table(SPEED), SPEED_COLUMNS)
 
     def evaluations(self) -> Columns:
         """What frozen copies scored while the run was trained: returns as mean, spread and bounds, by step."""
-        return read_table(self.path / EVALUATIONS, EVALUATION_COLUMNS)
+        return read_table(self._table(EVALUATIONS), EVALUATED)
 
     def score(self) -> Score | None:
-        """The mean of the last 50 logged returns, and of how many; None where no episode has finished yet."""
+        """The mean of the last 50 logged returns, and of how many; None where no episode has finished yet.
+
+        HeadraceError where the run has finished and its tables were changed since.
+        """
+        self.require_sound()
         return score(self.metrics())
 
     def latest(self) -> Checkpoint | None:
@@ -154,7 +158,11 @@ class RunFolder:
 
     def digest(self, arrays: Mapping[str, np.ndarray]) -> str:
         """SHA-256 over the arrays and the episodes: equal for two runs only if they ended equal to the bit."""
-        return checkpoints.digest(arrays, read_file(self.path / EPISODES))
+        return checkpoints.digest(arrays, read_file(self._table(EPISODES)))
+
+    def _table(self, name: str) -> Path:
+        """Where a table is, with all of its rows in it."""
+        return self.path / name
 
     def _listed(self) -> list[Path]:
         return checkpoints.newest_first(self.path / CHECKPOINTS)
@@ -199,6 +207,13 @@ class RunWriter(RunFolder):
             remove_temporaries(self.path)
             remove_temporaries(self.path / CHECKPOINTS)
         self._tables = {name: Table(self.path / name) for name in TABLES}
+        if (self.path / EVALUATIONS).exists():
+            self.keep_evaluations()
+
+    def keep_evaluations(self) -> None:
+        """Makes the table of evaluations, which few runs have, unless there is one."""
+        if EVALUATIONS not in self._tables:
+            self._tables[EVALUATIONS] = Table(self.path / EVALUATIONS)
 
     def __enter__(self) -> RunWriter:
         return self
@@ -221,6 +236,10 @@ class RunWriter(RunFolder):
         """Writes the rows held back, if it is still the writer."""
         if not self._lock.closed:
             self.flush()
+
+    def _table(self, name: str) -> Path:
+        self._settle()
+        return super()._table(name)
 
     def _require_lock(self) -> None:
         if self._lock.closed:
@@ -249,21 +268,9 @@ class RunWriter(RunFolder):
         self._require_lock()
         self._tables[SPEED].append(row)
 
-    def episodes(self) -> Columns:
-        self._settle()
-        return super().episodes()
-
-    def metrics(self) -> Columns:
-        self._settle()
-        return super().metrics()
-
-    def speed(self) -> Columns:
-        self._settle()
-        return super().speed()
-
-    def digest(self, arrays: Mapping[str, np.ndarray]) -> str:
-        self._settle()
-        return super().digest(arrays)
+    def append_evaluation(self, row: Mapping[str, Any]) -> None:
+        self._require_lock()
+        self._tables[EVALUATIONS].append(row)
 
     def set_status(self, status: str, **details: Any) -> None:
         """Records how the run stands, with anything else worth keeping in the manifest."""
@@ -281,7 +288,7 @@ class RunWriter(RunFolder):
         """Makes every row durable, then records that the run is complete, and by which tables."""
         for change in self._sync().values():
             raise change
-        vouched = {name: self._tables[name].extent for name in RESULTS}
+        vouched = {name: self._tables[name].extent for name in VOUCHED if name in self._tables}
         tables = {name: {"bytes": found.length, "sha256": found.checksum} for name, found in vouched.items()}
         self.set_status("finished", **details, tables=tables)
 
@@ -330,13 +337,15 @@ class RunWriter(RunFolder):
         """
         self._require_lock()
         saved = self._newest_usable()
-        clock = self._tables[SPEED]
-        if saved and clock.length and not starts_with(clock.path, *saved.tables[SPEED][:2]):
-            self._set_speed_aside()
+        extents = saved.tables if saved else {}
+        for name in (SPEED, EVALUATIONS):
+            if name in extents and not starts_with(self.path / name, *extents[name][:2]):
+                self._begin_anew(name)
         for name, table in self._tables.items():
-            table.cut(whole_lines(table.path, saved.tables[name].length) if saved else 0)
-            if saved and table.length == saved.tables[name].length:
-                table.hold(saved.tables[name].rest)
+            extent = extents.get(name, Extent(0, ""))
+            table.cut(whole_lines(table.path, extent.length))
+            if table.length == extent.length:
+                table.hold(extent.rest)
         if saved:
             self._record_resumption(saved.checkpoint.step)
         return saved.checkpoint if saved else None
@@ -361,10 +370,11 @@ class RunWriter(RunFolder):
             self.notices.append(f"checkpoint {path.name} passed over: {lost} lost or changed rows from before it")
         return not wanting
 
-    def _set_speed_aside(self) -> None:
-        self.notices.append(f"{SPEED} was changed: it is kept as {SPEED}.damaged, and what the clock said begins anew")
-        with storage_errors(self.path / SPEED):
-            checkpoints.set_aside(self.path / SPEED)
+    def _begin_anew(self, name: str) -> None:
+        """What is beside a result may be lost, but not without a word."""
+        self.notices.append(f"{name} was changed: it begins anew, and what is left of it is kept as {name}.damaged")
+        with storage_errors(self.path / name), suppress(FileNotFoundError):
+            checkpoints.set_aside(self.path / name)
 
     def _start_anew(self) -> None:
         self.notices.append("no checkpoint is usable: the run starts anew, and its old tables are kept as *.damaged")

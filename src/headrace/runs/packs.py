@@ -47,7 +47,7 @@ def _load(pack: Path, changed: int, size: int) -> dict[str, Files]:
     import lzma
 
     try:
-        head, *lines = [json.loads(line) for line in lzma.decompress(pack.read_bytes()).splitlines()]
+        head, *lines = [json.loads(line) for line in lzma.decompress(read_file(pack)).splitlines()]
         if head["format"] != FORMAT:
             raise HeadraceError(f"{pack} has format {head['format']}, this version of headrace reads {FORMAT}")
         return {
@@ -55,6 +55,8 @@ def _load(pack: Path, changed: int, size: int) -> dict[str, Files]:
         }
     except OSError as error:
         raise HeadraceError(f"cannot read {pack}: {error.strerror}") from error
+    except MemoryError as error:
+        raise HeadraceError(f"{pack} is damaged: it does not fit into memory") from error
     except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HeadraceError(f"{pack} is damaged: {error}") from error
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from headrace.agents import Agent, agent_named
 from headrace.errors import BadSetting, HeadraceError
+from headrace.runs.files import open_file
 from headrace.runs.folder import METRICS
 from headrace.runs.tables import read_table
 from headrace.sweep.display import Display, Quiet
@@ -163,12 +164,17 @@ class Tuning:
 
         words = json.dumps([[run.name for run in self.plan([])], self.ranges])
         name = f"tune-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
-        study = optuna.create_study(
-            study_name=name,
-            storage=JournalStorage(JournalFileBackend(str(self.out / f"{name}.journal"))),
-            direction="maximize",
-            load_if_exists=True,
-        )
+        journal = self.out / f"{name}.journal"
+        try:
+            if journal.exists():
+                open_file(journal).close()
+            storage = JournalStorage(JournalFileBackend(str(journal)))
+            study = optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
+        except HeadraceError:
+            raise
+        except Exception as error:  # whatever reading a damaged one ends in
+            said = f"the search's record {journal} cannot be read ({type(error).__name__}: {error})"
+            raise HeadraceError(f"{said}: remove it, and the same command finds its finished runs again") from error
         study.sampler = optuna.samplers.TPESampler(seed=self.seed + len(study.trials))
         study.pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=POINTS // 4)
         for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):

@@ -151,7 +151,7 @@ def main() -> None:
             order = orders.get()
             order["out"] = here / order["out"]  # an environment may have changed the current folder
             runs = [run_of(identity) for identity in order["runs"]]
-            reporter = Answers(asked, answers, f"{runs[0].name}: " if len(runs) == 1 else "")
+            reporter = Answers(asked, answers, f"{runs[0].name}: " if order["do"] == "one" else "")
             reporter.answer(ended=DOES[order["do"]](runs, order, reporter))
 
 

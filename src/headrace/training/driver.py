@@ -90,14 +90,13 @@ class Driver:
         return f"{where}: fix the environment, and the same command continues from there."
 
     def _notice(self, member: Member, what: str) -> None:
-        self.progress.notice(what if len(self.members) == 1 else f"{member.run.name}: {what}")
+        self.progress.notice(f"{member.run.name}: {what}" if self.streams.lockstep else what)
 
     # Starting, or continuing
 
     def _start(self) -> None:
         self.progress.say("preparing (compiling takes a while the first time)")
-        self._leave_behind()
-        saved, step = self._resumed()
+        step = self.live[0].resumed_at
         for member in self.live:
             for notice in dict.fromkeys(member.folder.notices):
                 self._notice(member, notice)
@@ -106,46 +105,13 @@ class Driver:
             self._note_faults()
             self._keep_snapshots()
         else:
-            self._restore([saved.get(member.run.name) or member.placeholder(step) for member in self.members])
+            self._restore([member.saved() or member.placeholder(step) for member in self.members])
             self._note_faults()
             self.progress.notice(f"continuing from step {step:,}")
         self.pace.saved(step)
         self.speed.start(step, sum(self.live[0].folder.speed()["seconds"][-1:]))
-        for evaluator in self.evaluators:
-            evaluator.resume(step)
         for member in self.live:
             member.open_sinks(self.sinks, step, self.progress.notice)
-
-    def _leave_behind(self) -> None:
-        """Runs whose environment failed keep their places while the rest of the fleet goes on from further ahead."""
-        steps = {member.run.name: set(member.folder.checkpoint_steps()) for member in self.live}
-        furthest = max(steps.values(), key=lambda each: max(each, default=0), default=set())
-        failed = [member for member in self.live if member.folder.status == "failed"]
-        for member in failed:
-            if len(failed) < len(steps) or (furthest and not furthest & steps[member.run.name]):
-                member.failed = member.folder.manifest.get("cause", "its environment failed")
-                self._notice(member, f"it failed before ({member.failed}) and is trained once the others are finished")
-
-    def _resumed(self) -> tuple[dict[str, Saved], int]:
-        """What every run saved at the newest step at which all of them did, and that step.
-
-        A process that died while saving a fleet leaves some runs one checkpoint ahead of the others: they go back.
-        """
-        while True:
-            saved = [(member, {0, *member.folder.checkpoint_steps()}) for member in self.live]
-            step = max(set.intersection(*(steps for _, steps in saved)))
-            ahead = [(member, max(steps)) for member, steps in saved if max(steps) > step]
-            if ahead:
-                self.progress.notice(
-                    f"{len(ahead)} of {len(saved)} runs go back to step {step:,}, where all of the fleet were saved "
-                    f"(the furthest was at {max(newest for _, newest in ahead):,})"
-                )
-            for member, _ in ahead:
-                member.folder.go_back_to(step)
-            found = {member.run.name: member.resume() for member in self.live}
-            steps = {checkpoint.step if checkpoint else 0 for checkpoint in found.values()}
-            if len(steps) == 1:
-                return {name: (c.arrays, c.state) for name, c in found.items() if c}, steps.pop()
 
     def _restore(self, saved: Sequence[Saved]) -> None:
         try:
@@ -245,16 +211,18 @@ class Driver:
     # Saving, and the end
 
     def _save(self) -> list[Saved]:
-        saved, changes = self.streams.save(), list[TableChanged]()
+        """Saves all runs. One whose tables somebody changed is written no further; the others go on."""
+        saved = self.streams.save()
         self._note_faults()
         for member, (arrays, state) in zip(self.members, saved, strict=True):
             try:
                 if member.live:
                     member.folder.save_checkpoint(self.streams.step, arrays, state)
-            except TableChanged as change:  # raised when all are saved
-                changes.append(change)
-        if changes:
-            raise changes[0]
+            except TableChanged as change:
+                member.lose(change)
+                if not self.live:
+                    raise
+                self._notice(member, str(change))
         self.pace.saved(self.streams.step)
         return saved
 

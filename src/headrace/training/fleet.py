@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from headrace.engines.base import Streams
 from headrace.errors import BadSetting, HeadraceError
-from headrace.runs.folder import RunFolder
+from headrace.runs.folder import KEPT_CHECKPOINTS, RunFolder
 from headrace.training.driver import Driver
 from headrace.training.member import Member, details_of
 from headrace.training.pace import LOG_EVERY, Pace
@@ -24,7 +26,7 @@ class FleetResult(NamedTuple):
     finished: list[str]
     interrupted: list[str]
     diverged: list[str]
-    failed: dict[str, str]  # runs whose environment failed while others went on, and why
+    failed: dict[str, str]  # runs whose environment or folder failed while others went on, and why
     refused: dict[str, str]  # runs whose folder cannot be locked or read, and why
 
 
@@ -41,9 +43,9 @@ def train_fleet(
 ) -> FleetResult:
     """Trains the runs that are not finished yet, together; the same call continues where an earlier one stopped.
 
-    `stop_after` (seconds) ends the call early, with everything saved. A run that diverged before keeps its place in
-    the program, unwritten: the numbers of a batched product depend on the size of the batch in the last bit. So does a
-    run whose environment has failed, which alone goes on once the others are finished.
+    `stop_after` (seconds) ends the call early, with everything saved. Runs that cannot go on from the same
+    step, or have failed before, are trained after the others. Each time all have their place in the program, those that
+    wait, failed or diverged unwritten: the numbers of a batched product depend on its size in the last bit.
     """
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
     if stop_after is not None:
@@ -57,12 +59,23 @@ def train_fleet(
         members, refused = _enter(stack, ordered, Path(out))
         stands = {member.run.name: member.folder.status for member in members}
         rows = [member for member in members if member.folder.status != "finished"]
-        if any(member.live for member in rows):
+        left = [member for member in rows if member.live]
+        pace, shown = Pace(every, checkpoint_seconds), progress or Silent()
+        until = None if stop_after is None else time.monotonic() + stop_after
+        while left:
+            chosen = _together([member for member in left if member.folder.status != "failed"] or left, shown.notice)
+            left = [member for member in left if member not in chosen]
+            if left:
+                shown.notice(f"trained after the others: {', '.join(member.run.name for member in left)}")
+            for member in rows:
+                member.waits = member not in chosen
+            seconds_left = None if until is None else until - time.monotonic()
             streams = _streams_of([member.run for member in rows])
-            pace = Pace(every, checkpoint_seconds)
-            driver = Driver(streams, rows, pace, progress or Silent(), evaluations=wanted, stop_after=stop_after)
-            ended = driver.go()
-            stands.update(zip((member.run.name for member in rows), ended, strict=True))
+            ended = Driver(streams, rows, pace, shown, evaluations=wanted, stop_after=seconds_left).go()
+            stands.update((m.run.name, status) for m, status in zip(rows, ended, strict=True) if m in chosen)
+            if "interrupted" in ended:
+                stands.update((member.run.name, "interrupted") for member in left)
+                break
         finished, interrupted, diverged = (
             [name for name, status in stands.items() if status == wanted]
             for wanted in ("finished", "interrupted", "diverged")
@@ -95,6 +108,37 @@ def _enter(stack: ExitStack, runs: Sequence[Run], out: Path) -> tuple[list[Membe
         except HeadraceError as error:  # another process has it, or what is in it cannot be read
             refused[run.name] = str(error)
     return members, refused
+
+
+def _together(members: Sequence[Member], tell: Callable[[str], None]) -> list[Member]:
+    """The runs that go on from one step, brought back to it.
+
+    A process that died while saving leaves some runs one checkpoint ahead of the others: they go back by it. A run
+    that lost more than that, or that was begun later, keeps nobody back.
+    """
+    while True:
+        steps = {member: _steps(member) for member in members}
+        counts = Counter(step for found in steps.values() for step in found)
+        step = max(counts, key=lambda step: (counts[step], step))
+        chosen = [member for member in members if step in steps[member]]
+        for member in chosen:
+            if member.resumed_at != step:
+                member.folder.go_back_to(step)
+                member.resume()
+        if all(member.resumed_at == step for member in chosen):
+            break
+    if ahead := [max(steps[member]) for member in chosen if max(steps[member]) > step]:
+        tell(
+            f"{len(ahead)} of {len(chosen)} runs go back to step {step:,}, where all of the fleet were saved "
+            f"(the furthest was at {max(ahead):,})"
+        )
+    return chosen
+
+
+def _steps(member: Member) -> set[int]:
+    """Where a run can go on from without losing more than one checkpoint."""
+    saved = member.folder.checkpoint_steps()
+    return saved if len(saved) == KEPT_CHECKPOINTS else {0, *saved}
 
 
 def _streams_of(runs: Sequence[Run]) -> Streams:

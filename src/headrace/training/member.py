@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.agents import name_of
 from headrace.engines.base import EpisodeResult, HostStream, Saved
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, TableChanged
 from headrace.runs.checkpoints import Checkpoint, final_arrays
 from headrace.runs.folder import RunWriter
 from headrace.runs.footprint import footprint
@@ -41,19 +41,27 @@ class Member:
         found = folder.manifest["diverged"] if folder.status == "diverged" else None
         self.diverged: tuple[str, int] | None = (found["quantity"], found["step"]) if found else None
         self.failed = ""  # why it is not trained further, while others of its fleet are
+        self.waits = False  # until others of its fleet are done
+        self.resumed_at = -1
+        self._checkpoint: Checkpoint | None = None
 
     @property
     def live(self) -> bool:
         """Whether the run is trained and written; else it only keeps its place in the program."""
-        return not (self.diverged or self.failed)
+        return not (self.diverged or self.failed or self.waits)
 
-    def resume(self) -> Checkpoint | None:
-        """The checkpoint to continue from, with the tables cut back to it."""
-        checkpoint = self.folder.resume()
+    def resume(self) -> None:
+        """Makes the folder ready to go on from its last checkpoint, to which the tables are cut back."""
+        self._checkpoint = self.folder.resume()
+        self.resumed_at = self._checkpoint.step if self._checkpoint else 0
         self.recent.clear()
         self.recent.extend(self.folder.episodes()["return"][-RECENT:])
         self.watch = Watch(self.run.agent, self.folder.metrics())
-        return checkpoint
+
+    def saved(self) -> Saved | None:
+        """What the run continues from, given away once: it is large."""
+        checkpoint, self._checkpoint = self._checkpoint, None
+        return (checkpoint.arrays, checkpoint.state) if checkpoint else None
 
     def open_sinks(self, names: Sequence[str], step: int, tell: Tell) -> None:
         self.sinks = open_sinks(names, self.run.name, self.folder.path, self.run.identity(), step, tell)
@@ -98,6 +106,12 @@ class Member:
         """From here on nothing more is written of the run; it can be continued from its last checkpoint."""
         self.failed = cause
         self.record("failed", cause=cause)
+
+    def lose(self, change: TableChanged) -> None:
+        """Fails the run, whose folder is somebody else's now."""
+        self.fail(f"{type(change).__name__}: {change}")
+        with suppress(HeadraceError):
+            self.folder.close()
 
     def record(self, status: str, **details: Any) -> None:
         with suppress(HeadraceError):  # on a full disk; the error that ended the run is the one to show

@@ -18,7 +18,7 @@ from headrace.errors import BadSetting
 from headrace.runs import checkpoints
 from headrace.runs.checkpoints import Checkpoint, Saved
 from headrace.runs.files import remove_temporaries, storage_errors, write_atomically
-from headrace.runs.folder import EVALUATION_COLUMNS, EVALUATIONS, RunFolder
+from headrace.runs.folder import EVALUATED, RunWriter
 from headrace.training.evaluation import BEST, host_of, played, policy_of
 from headrace.training.run import Run, whole
 
@@ -57,33 +57,19 @@ def require_second(run: Run) -> None:
 class Evaluator:
     """Evaluates one run whenever it is told to."""
 
-    def __init__(self, run: Run, folder: RunFolder, wanted: Evaluations) -> None:
+    def __init__(self, run: Run, folder: RunWriter, wanted: Evaluations) -> None:
         self._run, self._folder, self._wanted = run, folder, wanted
+        folder.keep_evaluations()
         self._env: Any = None
-
-    def resume(self, step: int) -> None:
-        """Forgets what was found after the step that the run continues from: it will be found again."""
-        table = self._folder.evaluations()
-        kept = table["step"] <= step
-        if not kept.all():
-            self._write([{name: column[i] for name, column in table.items()} for i in np.flatnonzero(kept)])
 
     def at(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         """Plays the episodes; adds a row, and keeps the arrays where no earlier mean was as high."""
-        before = self._folder.evaluations()
         returns = self._returns(arrays)
-        row = {
-            "step": step,
-            "mean": returns.mean(),
-            "std": returns.std(),
-            "min": returns.min(),
-            "max": returns.max(),
-            "episodes": len(returns),
-        }
-        rows = [{name: column[i] for name, column in before.items()} for i in np.flatnonzero(before["step"] < step)]
-        if row["mean"] > max((r["mean"] for r in rows), default=-np.inf):
+        found = returns.mean(), returns.std(), returns.min(), returns.max(), len(returns)
+        if found[0] > max(self._folder.evaluations()["mean"], default=-np.inf):
             self._keep(step, arrays)
-        self._write([*rows, row])
+        names = (name for name, _ in EVALUATED)
+        self._folder.append_evaluation(dict(zip(names, (step, *found), strict=True)))
 
     def _returns(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         if self._env is None:
@@ -91,11 +77,6 @@ class Evaluator:
         policy = policy_of(self._run.agent, self._env.spec, arrays, eps=EPSILON, seed=SEED)
         episodes = played(self._env, policy, SEED, self._wanted.episodes, MAX_STEPS)
         return np.array([episode.episode_return for episode, _ in episodes])
-
-    def _write(self, rows: list[dict[str, Any]]) -> None:
-        lines = [",".join(_cell(kind, row[name]) for name, kind in EVALUATION_COLUMNS) for row in rows]
-        text = "\n".join([",".join(name for name, _ in EVALUATION_COLUMNS), *lines, ""])
-        write_atomically(self._folder.path / EVALUATIONS, text.encode())
 
     def _keep(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         folder = self._folder.path / BEST
@@ -108,7 +89,3 @@ class Evaluator:
             if other != kept:
                 with storage_errors(other):
                     os.unlink(other)
-
-
-def _cell(kind: type, value: Any) -> str:
-    return repr(kind(value))

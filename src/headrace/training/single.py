@@ -130,6 +130,7 @@ def train_run(
             progress.notice("no learning curve will be drawn: pip install 'headrace[plots]'")
             draw = False
         member = Member(run, folder)
+        member.resume()
         driver = Driver(
             Alone(stream), [member], pace, progress,
             sinks=sinks, callbacks=callbacks, evaluations=evaluated, draw=draw,
