@@ -61,7 +61,7 @@ def small(name: str) -> Agent:
     return tweak(agent_named(name), TINY)
 
 
-@pytest.mark.parametrize(("name", "path"), [(RULE, "my_rules.ExpectedSarsa"), (AUX, "my_objectives.Reconstruction")])
+@pytest.mark.parametrize(("name", "path"), [(RULE, "my_rules.MellowQ"), (AUX, "my_objectives.Reconstruction")])
 def test_a_part_from_elsewhere_prints_passes_through_json_and_is_set_by_its_import_path(name, path):
     agent = agent_named(name)
     assert path + "(" in repr(agent)
@@ -76,10 +76,10 @@ def test_a_part_from_elsewhere_prints_passes_through_json_and_is_set_by_its_impo
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("my_rules.ExpectedSarsu", "unknown part 'my_rules.ExpectedSarsu'; did you mean 'my_rules.ExpectedSarsa'"),
-        ("my_rules.ExpectedSarsa(lr=-1)", "ExpectedSarsa.lr must be >= 0.0, got -1"),
-        ("my_rulez.ExpectedSarsa", "cannot import my_rulez: ModuleNotFoundError"),
-        ("my_objectives.Reconstruction", r"must be one of .*StreamQ \| Qrc \| my_rules.ExpectedSarsa, got my_obj"),
+        ("my_rules.MellowP", "unknown part 'my_rules.MellowP'; did you mean 'my_rules.MellowQ'"),
+        ("my_rules.MellowQ(lr=-1)", "MellowQ.lr must be >= 0.0, got -1"),
+        ("my_rulez.MellowQ", "cannot import my_rulez: ModuleNotFoundError"),
+        ("my_objectives.Reconstruction", r"must be one of .*StreamQ \| Sarsa .* \| my_rules.MellowQ, got my_obj"),
         ("Rule", "unknown part 'Rule'"),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_rule_without_gamma_or_decorator_is_refused():
             Agent(Timeless())
         with pytest.raises(BadSetting, match=r"lacks its decorator: @dataclass\(frozen=True\)"):
             Plain()
-        with pytest.raises(BadSetting, match=r"Rule is a slot, not a part; it takes Dqn \| StreamQ \| Qrc"):
+        with pytest.raises(BadSetting, match=r"Rule is a slot, not a part; it takes Dqn \| StreamQ \| Sarsa \|"):
             Rule()
     finally:
         for name in [name for name in KINDS if name.endswith((".Timeless", ".Plain"))]:
@@ -132,17 +132,15 @@ def step(rule: Any, t: Any, state: Any, epsilon: float) -> Any:
     return update_td(rule, values, {}, init_td(rule, unit, t) if state is None else state, t, context)
 
 
-def test_expected_sarsa_by_hand():
-    """pi = (1/4, 3/4) at epsilon 1/2: delta = 1 + (3/4 + 15/4) / 2 - 2 = 1.25; a trace of 1, then 1.25."""
-    rule = tweak(agent_named(RULE).td, "lr=0.1", "gamma=0.5", "lamda=0.5")
-    t = transition([1.0], 1, 1.0, [0.0], greedy=False)
+def test_mellowmax_by_hand():
+    """The mean of e^1.5 and e^2.5 has the logarithm 2.1201: delta = 1 + 2.1201 - 2; a trace of 1, then 1.25."""
+    rule = tweak(agent_named(RULE).td, "lr=0.1", "gamma=0.5", "lamda=0.5", "temperature=2")
+    t = transition([1.0], 1, 1.0, [0.0])
     one = step(rule, t, None, 0.5)
-    assert float(one.updates["head"][0]["w"][0]) == pytest.approx(0.125)
+    assert float(one.updates["head"][0]["w"][0]) == pytest.approx(0.11201, abs=1e-5)
     two = step(rule, t._replace(terminated=jnp.bool_(True)), one.state, 0.5)
     assert float(two.updates["head"][0]["w"][0]) == pytest.approx(0.1 * (1 - 2) * 1.25)
     assert float(two.state.trace["head"][0]["w"][0]) == 0
-    greedy = step(rule, t, None, 0.0)
-    assert float(greedy.updates["head"][0]["w"][0]) == pytest.approx(0.1 * 1.5)
 
 
 # both, as a user has them ---------------------------------------------------------------------------------------------
@@ -154,7 +152,7 @@ def test_it_trains_resumes_to_the_bit_and_shows_in_show_and_reports(name, tmp_pa
     words = {"steps": 1000, "settings": (TINY, "explore.fraction=0.5"), "checkpoint_every": 200, "seed": 1}
     said = StopAt(10**9)  # never
     whole = train(name, "gym/CartPole-v1", out=tmp_path / "whole", progress=said, **words)
-    strange = {RULE: "ExpectedSarsa", AUX: "Reconstruction"}[name]
+    strange = {RULE: "MellowQ", AUX: "Reconstruction"}[name]
     assert said.notices[0] == (
         "the reference engine is used, because the learner cannot compute this agent: it does not know " + strange
     )

@@ -1,7 +1,7 @@
 """Parts: frozen values that compose into an agent. They print as the expression that builds them.
 
 A slot is the abstract base of the parts that may stand in one place: a field declared with a slot takes every part of
-that base, also one of somebody else's package. Such a part is written by its import path, `my_rules.ExpectedSarsa`.
+that base, also one of somebody else's package. Such a part is written by its import path, `my_rules.MellowQ`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.agents import Agent, Conv, Mlp, Relu, fit
+from headrace.agents import ACTOR, Agent, Conv, Mlp, Relu, fit
+from headrace.agents.aux import Q_NETWORK
 from headrace.errors import BadSetting, CheckpointDamaged, HeadraceError
 from headrace.normalize import Moments, limited, standardised
 
@@ -21,15 +22,20 @@ Layer = dict[str, np.ndarray]
 class Policy:
     """Parameters and normaliser of a saved agent, neither of which changes any more.
 
-    `policy(obs)` is the action for what the environment shows. Where an agent sees stacks of frames, the frames that
-    are shown one after another are stacked here, and `reset()` begins an episode; whole stacks of raw frames are taken
-    too. Observations are as the environment gives them.
+    `policy(obs)` is the action for what the environment shows: the best one, or the likeliest of an agent that draws
+    its actions from a policy. In a box it is an array of numbers between -1 and 1, to be scaled to the box's bounds.
+    Where an agent sees stacks of frames, the frames that are shown one after another are stacked here, and `reset()`
+    begins an episode; whole stacks of raw frames are taken too. Observations are as the environment gives them.
     """
 
     def __init__(self, agent: Agent, arrays: Mapping[str, np.ndarray], *, eps: float = 0.0, seed: int = 0) -> None:
         """`arrays` are those of a checkpoint; a random action is taken with probability `eps`."""
         self.agent, self._eps, self._random = agent, eps, np.random.default_rng(seed)
-        self._modules = {name: layers_of(name, arrays) for name in ("encoder", "projection", "head")}
+        self._modules = {name: layers_of(name, arrays) for name in Q_NETWORK}
+        actor = {name: layers_of(ACTOR + name, arrays) for name in Q_NETWORK} if agent.td.has_policy else {}
+        self._acting = {name: actor.get(name) or layers for name, layers in self._modules.items()}
+        self.n_actions = self._acting["head"][0]["w"].shape[1]
+        self.box = len(self._acting["head"]) > 1  # a mean and a scale for each number
         try:
             scale = Moments(*(arrays[SCALE + name] for name in Moments._fields))
         except KeyError as error:
@@ -57,16 +63,24 @@ class Policy:
         """Begins an episode: the next frame stands for those before it."""
         self._stack: np.ndarray | None = None
 
-    def __call__(self, obs: Any) -> int:
-        """The number of the action to take."""
+    def __call__(self, obs: Any) -> Any:
+        """The number of the action to take, or in a box its numbers."""
         self._stack = whole = self._stacked(obs)
-        if self._eps and self._random.random() < self._eps:
-            return int(self._random.integers(self._modules["head"][0]["w"].shape[1]))
-        return int(self.q(whole).argmax())
+        at_random = self._eps and self._random.random() < self._eps
+        if self.box:
+            numbers = self._random.uniform(-1, 1, self.n_actions) if at_random else self._outputs(self._acting, whole)
+            return np.clip(np.nan_to_num(numbers), -1, 1).astype(np.float32)
+        return int(self._random.integers(self.n_actions) if at_random else self._outputs(self._acting, whole).argmax())
 
     def q(self, obs: Any) -> np.ndarray:
-        """Q(s, .), by action. A single frame counts as following those that the policy was called with."""
-        return (self.hidden(self.latents(self._stacked(obs)[None])) @ self._modules["head"][0]["w"])[0]
+        """Q(s, .), by action; V(s) alone of an agent that learns this instead. A single frame counts as following those
+        that the policy was called with."""
+        return self._outputs(self._modules, self._stacked(obs))
+
+    def _outputs(self, modules: dict[str, list[Layer]], whole: np.ndarray) -> np.ndarray:
+        """What the first layer of the head gives."""
+        latents = self._encoded(whole[None], modules["encoder"])
+        return dense(modules["head"][0], self._hidden(latents, modules["projection"][0]))[0]
 
     def latent(self, obs: Any) -> np.ndarray:
         """The encoder's output for an observation, flattened."""
@@ -75,16 +89,18 @@ class Policy:
     def latents(self, observations: np.ndarray) -> np.ndarray:
         """One flattened latent a row, for whole observations."""
         parts = [observations[i : i + BATCH] for i in range(0, len(observations), BATCH)]
-        return np.concatenate([self._encoded(part) for part in parts])
+        return np.concatenate([self._encoded(part, self._modules["encoder"]) for part in parts])
 
     def hidden(self, latents: np.ndarray) -> np.ndarray:
         """The units between the projection and the layer that gives the values."""
-        projected = dense(self._modules["projection"][0], latents)
+        return self._hidden(latents, self._modules["projection"][0])
+
+    def _hidden(self, latents: np.ndarray, projection: Layer) -> np.ndarray:
+        projected = dense(projection, latents)
         return np.maximum(projected, 0) if isinstance(self._network.head, Relu) else activate(projected)
 
-    def _encoded(self, observations: np.ndarray) -> np.ndarray:
+    def _encoded(self, observations: np.ndarray, encoder: list[Layer]) -> np.ndarray:
         z = limited(self.agent.observations, standardised(self._scale, observations.astype(np.float32)))
-        encoder = self._modules["encoder"]
         strides = self._network.strides if isinstance(self._network, Conv) else [None] * len(encoder)
         for layer, stride in zip(encoder, strides, strict=True):
             z = activate(convolve(layer, z, stride) if stride else dense(layer, z))
@@ -113,7 +129,8 @@ def layers_of(module: str, arrays: Mapping[str, np.ndarray]) -> list[Layer]:
 
 
 def dense(layer: Layer, x: np.ndarray) -> np.ndarray:
-    return x @ layer["w"] + layer["b"]
+    y = x @ layer["w"]
+    return y + layer["b"] if "b" in layer else y
 
 
 def convolve(layer: Layer, x: np.ndarray, stride: Any) -> np.ndarray:

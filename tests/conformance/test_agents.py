@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import KNOWN, agent_named, from_json, to_json
+from headrace.agents import FAMILY, KNOWN, agent_named, from_json, to_json
 from headrace.definition.step import learn
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from tests.definition.support import (
@@ -25,7 +25,10 @@ from tests.definition.support import (
     start,
 )
 
-KIN = ("released-down", "released-dqn+spr", "released-four")  # of parts that `released` and others have too
+# Of parts that others here have too.
+KIN = {"released-down", "released-dqn+spr", "released-four", *FAMILY}.difference(
+    ("q+implicit+spr+orth2", "q+decayed", "sarsa")
+)
 ALL = [pytest.param(name, marks=pytest.mark.long) if name in KIN else name for name in KNOWN]
 STEPS = 30
 MIDDLE = 4  # the step after it is the fifth, at which `Every(5)` is open

@@ -16,7 +16,7 @@ from headrace.definition.evaluate import evaluate
 from headrace.definition.networks import Layout, Modules, layout_of
 from headrace.definition.step import AgentState, draw_step, example, init_agent, learn
 from headrace.definition.td import TdStep, init_td, replay, update_td
-from headrace.definition.transition import Draws, StepContext, Transition
+from headrace.definition.transition import ActionDraws, Draws, StepContext, Transition
 from headrace.engines.jax import parts  # noqa: F401 - agents are trees
 
 VECTOR = Mlp((5,), 4)
@@ -94,7 +94,8 @@ def dense_params(params: Modules, seed: int = 0, spread: float = 0.5) -> Modules
 
 
 def draws_of(agent: Agent, step: int) -> Any:
-    return draw_step(agent, jax.random.fold_in(jax.random.key(0), step))
+    keys = (jax.random.fold_in(jax.random.key(0), step + ahead) for ahead in (0, 1))
+    return draw_step(agent, small_layout(agent), *keys)
 
 
 def start(agent: Agent, seed: int = 0, params: Modules | None = None) -> AgentState:
@@ -110,7 +111,8 @@ def start(agent: Agent, seed: int = 0, params: Modules | None = None) -> AgentSt
 def td_step(rule: Any, layout: Layout, params: Modules, state: Any, t: Transition, draw: Any) -> TdStep:
     """What `learn` has a rule do with one transition."""
     learnt, state = replay(rule, state, t, draw)
-    context = StepContext(jnp.int32(0), jnp.float32(0.1), Draws(draw, draw, draw, jnp.zeros(0), jnp.zeros(0)))
+    draws = Draws(draw, draw, draw, jnp.zeros(0), jnp.zeros(0), ahead=ActionDraws(draw, draw))
+    context = StepContext(jnp.int32(0), jnp.float32(0.1), draws)
     values = evaluate(rule, layout, params, state, learnt, context)
     return update_td(rule, values, params, state, learnt, context)
 

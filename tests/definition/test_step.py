@@ -25,7 +25,7 @@ from tests.definition.support import (
     start,
 )
 
-GREEDY = EpsilonGreedy()
+AGENT, LAYOUT = Agent(Qrc()), Layout(VECTOR, (3,), 3, 3)
 
 # exploration ----------------------------------------------------------------------------------------------------------
 
@@ -65,17 +65,23 @@ def values(monkeypatch):
 )
 @pytest.mark.usefixtures("values")
 def test_an_exploratory_draw_of_the_best_action_counts_as_greedy(explore, action, chosen, greedy):
-    choice = act(GREEDY, Layout(VECTOR, (3,), 3, 3), {}, jnp.zeros(3), jnp.float32(0.3), draws(explore, action))
+    choice = act(
+        AGENT,
+        LAYOUT,
+        {},
+        jnp.zeros(3),
+        jnp.float32(0.3),
+        draws(explore, action),
+    )
     assert (int(choice.action), bool(choice.greedy)) == (chosen, greedy)
 
 
 @pytest.mark.usefixtures("values")
 def test_exploration_is_uniform_over_the_actions_and_happens_with_probability_epsilon():
-    drawn = jax.vmap(lambda key: draw_step(Agent(Qrc()), key))(jax.random.split(jax.random.key(0), 30_000))
-    layout = Layout(VECTOR, (3,), 3, 3)
-    always = jax.vmap(lambda d: act(GREEDY, layout, {}, jnp.zeros(3), jnp.float32(1.0), d))(drawn)
+    drawn = jax.vmap(lambda key: draw_step(AGENT, LAYOUT, key, key))(jax.random.split(jax.random.key(0), 30_000))
+    always = jax.vmap(lambda d: act(AGENT, LAYOUT, {}, jnp.zeros(3), jnp.float32(1.0), d))(drawn)
     assert np.bincount(always.action) == pytest.approx(np.full(3, 10_000), rel=0.05)
-    some = jax.vmap(lambda d: act(GREEDY, layout, {}, jnp.zeros(3), jnp.float32(0.3), d))(drawn)
+    some = jax.vmap(lambda d: act(AGENT, LAYOUT, {}, jnp.zeros(3), jnp.float32(0.3), d))(drawn)
     assert float(np.mean(~np.asarray(some.greedy))) == pytest.approx(0.3 * 2 / 3, rel=0.05)
     assert bool(jnp.all(some.greedy == (some.action == 1)))
 
@@ -84,7 +90,7 @@ def test_exploration_is_uniform_over_the_actions_and_happens_with_probability_ep
 def test_outputs_that_stand_for_no_action_are_never_drawn():
     layout = Layout(VECTOR, (3,), 3, 2)
     found = [
-        int(act(GREEDY, layout, {}, jnp.zeros(3), jnp.float32(1.0), draws(0.0, u)).action)
+        int(act(AGENT, layout, {}, jnp.zeros(3), jnp.float32(1.0), draws(0.0, u)).action)
         for u in (0.0, 0.49, 0.51, 0.9999999)
     ]
     assert found == [0, 0, 1, 1]
@@ -95,7 +101,7 @@ def test_outputs_that_stand_for_no_action_are_never_drawn():
 
 @pytest.mark.parametrize(("name", "numbers"), [("qrc", 0), ("qrc+spr", 3 * 6), ("qrc+curl", 3 * 10)])
 def test_a_step_draws_three_numbers_and_three_for_every_augmented_image(name, numbers):
-    drawn = draw_step(agent_named(name), jax.random.key(0))
+    drawn = draw_step(agent_named(name), LAYOUT, jax.random.key(0), jax.random.key(1))
     assert drawn.aux.shape == (numbers,)
     everything = flat(drawn)
     assert len(np.unique(everything)) == 3 + numbers

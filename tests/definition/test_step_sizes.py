@@ -8,13 +8,37 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Adaptive, Agent, Intentional, ObGd, Sgd, StreamQ, agent_named, tweak
+from headrace.agents import (
+    Adaptive,
+    Agent,
+    DecayedMaximum,
+    Implicit,
+    Intentional,
+    ObGd,
+    Sgd,
+    StreamQ,
+    agent_named,
+    tweak,
+)
+from headrace.definition.evaluate import Value
 from headrace.definition.networks import q_values
-from headrace.definition.rules.step_sizes import init_step_size, sized
+from headrace.definition.rules.step_sizes import Pace, init_step_size, sized
 from headrace.errors import BadSetting
-from tests.definition.support import VECTOR, draws_of, flat, learn_compiled, small, small_layout, start, transition
+from tests.definition.support import (
+    SHAPES,
+    VECTOR,
+    draws_of,
+    experience,
+    flat,
+    learn_compiled,
+    run,
+    small,
+    small_layout,
+    start,
+    transition,
+)
 
-RULE = StreamQ(lr=0.5, gamma=0.5, lamda=0.5, kappa=2.0)  # a trace keeps a quarter of itself
+PACE = Pace(lr=0.5, kappa=2.0, decay=0.25)
 
 
 def tree(*numbers):
@@ -26,9 +50,10 @@ def numbers(found):
 
 
 def two_steps(step_size):
-    """delta = 2, g = (3, 4), z = (3, 4); then delta = -1, g = (0, 2), z = (0.75, 3)."""
-    first = sized(step_size, RULE, jnp.float32(2), tree(3, 4), tree(3, 4), init_step_size(step_size, tree(0, 0)))
-    return first, sized(step_size, RULE, jnp.float32(-1), tree(0, 2), tree(0.75, 3), first.state)
+    """delta = 2, g = (3, 4), z = (3, 4), grad delta = (-2, -4); then -1, (0, 2), (0.75, 3) and (0, 1)."""
+    deltas = Value(jnp.float32(2), tree(-2, -4)), Value(jnp.float32(-1), tree(0, 1))
+    first = sized(step_size, PACE, deltas[0], tree(3, 4), tree(3, 4), init_step_size(step_size, tree(0, 0)))
+    return first, sized(step_size, PACE, deltas[1], tree(0, 2), tree(0.75, 3), first.state)
 
 
 def test_plain_steps():
@@ -67,6 +92,30 @@ def test_intentional():
     assert float(second.delta) == pytest.approx(-0.5 * np.sqrt(2), rel=1e-5)
 
 
+def test_implicit():
+    """m = 1 at first, of v before the step: b = sqrt(25 * 25), c = (2, 4) (3, 4) = 22, and 0.5 / (25 + 0.5 * 22).
+
+    Then v = (1 / 2 + 9 / 2, 1 / 2 + 16 / 2) = (5, 8.5), whatever g is now, and c is negative: b stays, floor times.
+    """
+    first, second = two_steps(Implicit(beta=0.5, clip=0.5, error_beta=0.5, floor=1.25))
+    assert numbers(first.direction) == pytest.approx([3, 4])
+    assert [float(first.size), float(first.delta)] == pytest.approx([0.5 / 36, 1])
+    m = np.sqrt([5, 8.5])
+    sigma = (25 * 0.75 / 4 + 0.75 * 4 / m[1]) / (15 / 16)
+    b = np.sqrt(sigma * (0.75**2 / m[0] + 9 / m[1]))
+    assert numbers(second.direction) == pytest.approx([0.75 / m[0], 3 / m[1]], rel=1e-5)
+    assert float(second.size) == pytest.approx(0.5 / (1.25 * b), rel=1e-5)
+
+
+def test_decayed_maximum():
+    """v = |delta z| = (6, 8); then max(v / 2, |delta z|) = (3, 4) against (0.75, 3)."""
+    first, second = two_steps(DecayedMaximum(beta=0.5, epsilon=1.0))
+    assert [float(step.size) for step in (first, second)] == [0.5, 0.5]
+    assert [float(step.delta) for step in (first, second)] == [2, -1]
+    assert numbers(first.direction) == pytest.approx([3 / 7, 4 / 9])
+    assert numbers(second.direction) == pytest.approx([0.75 / 4, 3 / 5])
+
+
 def test_an_intentional_step_changes_q_by_the_intended_fraction_of_the_error():
     """Without a trace and at the first step, the value moves by lr * delta, as far as it is linear."""
     agent = small(Agent(StreamQ(lr=1e-3, lamda=0.0, step_size=Intentional())))
@@ -80,22 +129,25 @@ def test_an_intentional_step_changes_q_by_the_intended_fraction_of_the_error():
     assert moved == pytest.approx(1e-3 * delta, rel=0.02)
 
 
-ELSE = [pytest.param(other, marks=pytest.mark.long) for other in (Sgd(), Adaptive())]
+ELSE = [pytest.param(other, marks=pytest.mark.long) for other in (ObGd(), Sgd(), Adaptive(), Intentional())]
 
 
-@pytest.mark.parametrize("step_size", [Intentional(), *ELSE])
-def test_orth2_is_orthogonal_to_what_the_step_size_makes_of_the_trace(step_size):
+@pytest.mark.parametrize("step_size", [Implicit(), DecayedMaximum(), *ELSE])
+def test_orth2_leaves_of_the_auxiliary_what_is_orthogonal_to_the_actual_rl_update(step_size):
+    """Three steps in, so that traces and scales have a past. The RL update is what is left without an auxiliary."""
     base = tweak(small(agent_named("strq+spr+orth2")), "aux.lr=0.05", "aux.objective.horizon=1")
-    agent = replace(base, td=StreamQ(lr=0.0, step_size=step_size))
-    state, layout = start(agent), small_layout(agent)
-    t = transition([0.5, -1.0, 2.0], 1, 1.0, [1.0, 0.0, -0.5])
-    after, _ = learn_compiled(agent, layout, state, t, draws_of(agent, 0))
-    trace = after.td.trace  # of this step alone: it is the gradient
-    direction = sized(step_size, agent.td, jnp.float32(1), trace, trace, state.td.step_size).direction
+    agent = replace(base, td=StreamQ(lr=0.1, step_size=step_size))
+    layout, seen = small_layout(agent), experience(SHAPES[VECTOR], 5, seed=3)
+    state = run(agent, start(agent), seen[:3])
+    both, alone = (
+        learn_compiled(tweak(agent, f"aux.weight={weight}"), layout, state, seen[4], draws_of(agent, 4))[0].params
+        for weight in (2, 0)
+    )
     for n in ("encoder", "projection"):
-        moved, along = flat(after.params[n]) - flat(state.params[n]), flat(direction[n])
-        assert np.linalg.norm(moved) > 0
-        assert abs(moved @ along) < 1e-3 * np.linalg.norm(moved) * np.linalg.norm(along)
+        rl, aux = flat(alone[n]) - flat(state.params[n]), flat(both[n]) - flat(alone[n])
+        assert np.linalg.norm(rl) > 0
+        assert np.linalg.norm(aux) > 0
+        assert abs(rl @ aux) < 1e-3 * np.linalg.norm(rl) * np.linalg.norm(aux)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +157,9 @@ def test_orth2_is_orthogonal_to_what_the_step_size_makes_of_the_trace(step_size)
         (lambda: Intentional(beta=1), "beta and error_beta must be < 1"),
         (lambda: StreamQ(gamma=1, lamda=1, step_size=Intentional()), "need gamma . lamda < 1"),
         (lambda: tweak(StreamQ(), "step_size=Qrc"), r"ObGd \| Sgd \| Adaptive \| Intentional"),
+        (lambda: Implicit(floor=0), "Implicit.floor must be > 0, got 0.0"),
+        (lambda: StreamQ(gamma=1, lamda=1, step_size=Implicit()), "Implicit steps need gamma . lamda < 1"),
+        (lambda: DecayedMaximum(epsilon=0), "DecayedMaximum.epsilon must be > 0, got 0.0"),
     ],
 )
 def test_a_step_size_that_would_divide_by_zero_is_refused(build, message):

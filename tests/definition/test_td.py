@@ -1,4 +1,4 @@
-"""The three rules by hand, on values that are a table.
+"""The rules by hand, on values that are a table.
 
 There are two states and two actions; Q(s, a) is the entry of the head's weights at row s and column a, so that the
 gradient is 1 there and 0 elsewhere. With gamma = lambda = 1/2 a trace keeps a quarter of itself.
@@ -10,7 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Clip, Copy, Dqn, Latest, Mlp, Online, Polyak, Qrc, Replay, StreamQ, Unguarded
+from headrace.agents import (
+    Clip,
+    Copy,
+    Dqn,
+    ExpectedSarsa,
+    Latest,
+    Mlp,
+    Online,
+    Polyak,
+    Qrc,
+    Replay,
+    Sarsa,
+    StreamQ,
+    Unguarded,
+)
 from headrace.definition import evaluate, td
 from headrace.definition.networks import Layout
 from headrace.definition.rules import dqn
@@ -209,6 +223,37 @@ def test_the_bound_counts_the_trace_of_every_module():
 def test_stream_q_with_a_target_network_reads_it():
     stream = Stream(StreamQ(lr=0.1, gamma=0.5, lamda=0.0, kappa=0.0, target=Copy(1000))).take(FIRST).take(SECOND)
     assert stream.head() == approx([[1, 2.15], [3, 4.2]])
+
+
+# SARSA(lambda) --------------------------------------------------------------------------------------------------------
+
+EXPLORE, EXPLOIT = 0.05, 0.5  # epsilon is 0.1: the first is below it, and stands for action 0 as well
+
+
+def test_two_steps_of_sarsa():
+    stream = Stream(Sarsa(lr=1.0, gamma=0.5, lamda=0.5)).take(FIRST, EXPLORE)
+    # Action 0 will be taken: delta = 1 + 3/2 - 2 = 0.5; M = 2, so the step is 0.5 / 2.
+    assert stream.head() == approx([[1, 2.25], [3, 5]])
+    # The best one will: delta = -4 + 2.25/2 - 5; the step is -z / 2.5, as for Stream Q.
+    assert float(stream.take(SECOND, EXPLOIT).made.metrics["td_error"]) == pytest.approx(7.875)
+    assert stream.head() == approx([[1, 2.15], [3, 4.6]])
+
+
+def test_two_steps_of_expected_sarsa():
+    stream = Stream(ExpectedSarsa(lr=0.1, gamma=0.5, lamda=0.5)).take(FIRST)
+    # v = 0.05 * 3 + 0.95 * 5 = 4.9: delta = 1 + 2.45 - 2 = 1.45; M = 0.29 < 1.
+    assert stream.head() == approx([[1, 2.145], [3, 5]])
+    # v = 0.05 * 1 + 0.95 * 2.145 = 2.08775: delta = -7.956125; M = 0.2 * 7.956125 * 1.25, so the step is -0.4 z.
+    assert float(stream.take(SECOND).made.metrics["td_error"]) == pytest.approx(7.956125)
+    step = 0.1 * 7.956125 / (0.2 * 7.956125 * 1.25)
+    assert stream.head() == approx([[1, 2.145 - step / 4], [3, 5 - step]])
+
+
+@pytest.mark.parametrize("rule", [Sarsa(gamma=0.5, lamda=0.5), ExpectedSarsa(gamma=0.5, lamda=0.5)])
+def test_an_action_that_is_not_the_best_keeps_the_trace_of_sarsa_and_an_end_does_not(rule):
+    for end, kept in (({"greedy": False}, 1), ({"truncated": True}, 0), ({"terminated": True}, 0)):
+        state = Stream(rule).take(transition(EAST, 1, 1.0, WEST, **end)).state
+        assert np.count_nonzero(state.trace["head"][0]["w"]) == kept
 
 
 # QRC(lambda) ----------------------------------------------------------------------------------------------------------

@@ -50,11 +50,21 @@ class Agent(Part):
             raise BadSetting(f"a rule needs a field gamma, by which rewards are scaled: {self.td!r} has none")
 
 
-def module_shapes(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Shapes:
-    """Every module of the agent with the shapes of its layers."""
+def require_actions(agent: Agent, box: bool) -> None:
+    """An error where the actions are points of a box and the agent learns the value of each action by itself."""
+    if box and not agent.td.has_policy:
+        raise BadSetting(
+            f"{type(agent.td).__name__} compares a few actions by number, and here an action is a point of a box: take "
+            "an agent with a policy, such as ac"
+        )
+
+
+def module_shapes(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, box: bool = False) -> Shapes:
+    """Every module of the agent with the shapes of its layers. In a `box` an action is `n_actions` numbers."""
+    require_actions(agent, box)
     network = fit(agent.network, observation_shape)
     value = q_shapes(network, observation_shape, n_actions)
-    shapes = {**value, **agent.aux.shapes(network, observation_shape, n_actions), **agent.td.shapes(value)}
+    shapes = {**value, **agent.aux.shapes(network, observation_shape, n_actions), **agent.td.shapes(value, box)}
     if missing := [name for name in agent.aux.modules() if name not in shapes]:
         raise BadSetting(f"{agent.aux!r} learns {', '.join(missing)}, of which it gives no shapes")
     return shapes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.agents.guard import Clip, Guard, Unguarded
 from headrace.agents.network import Shapes
@@ -56,9 +56,15 @@ class Rule(Part, slot=True):
     if TYPE_CHECKING:  # a field of that name in every rule
         gamma: Any
     target: Any = Online()
+    looks_ahead: ClassVar[bool] = False  # whether it learns from the numbers by which the next action is drawn
 
-    def shapes(self, value: Shapes) -> Shapes:
-        """The modules that the rule learns beside those of Q, whose shapes are given."""
+    has_policy: ClassVar[bool] = False  # whether actions are drawn from a policy, which may be one over a box
+
+    def shapes(self, value: Shapes, box: bool) -> Shapes:
+        """The modules that the rule learns beside those of Q, whose shapes are given, or instead of them.
+
+        In a `box` an action is as many numbers as Q would have outputs.
+        """
         return {}
 
     def draws(self) -> int:
@@ -79,6 +85,11 @@ class Dqn(Rule):
 
 class StepSize(Part, slot=True):
     """How far a rule with a trace goes along it, and in which metric."""
+
+    implicit: ClassVar[bool] = False  # whether it is made of the error's gradient too: of Q(s, a) and of s' together
+
+    def check_decay(self, gamma: float, lamda: float) -> None:
+        """An error where it cannot go with a trace that decays so."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,35 @@ class Intentional(StepSize):
         if 1 in (self.beta, self.error_beta):
             raise BadSetting(f"a mean of which all is kept stays 0: beta and error_beta must be < 1, got {self!r}")
 
+    def check_decay(self, gamma: float, lamda: float) -> None:
+        if gamma * lamda == 1:
+            raise BadSetting(f"{type(self).__name__} steps need gamma * lamda < 1, got gamma=1.0 and lamda=1.0")
+
+
+@dataclass(frozen=True)
+class Implicit(Intentional):
+    """Intentional steps, shortened by how far the error falls of itself while they are taken (2505.01361)."""
+
+    implicit: ClassVar[bool] = True
+    floor: float = within(1.0, low=0.0)  # kappa: the divisor is at least so many times that of Intentional
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "floor", "with less than nothing to divide by, a step would go the wrong way")
+
+
+@dataclass(frozen=True)
+class DecayedMaximum(StepSize):
+    """Each parameter's step is divided by the decayed maximum of its own (2410.14606, third version): none moves by
+    more than `td.lr` at once."""
+
+    beta: float = within(0.999, 0.0, 1.0)  # fraction of the maximum kept
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "epsilon", "what has not moved yet would be divided by 0")
+
 
 @dataclass(frozen=True)
 class StreamQ(Rule):
@@ -131,8 +171,19 @@ class StreamQ(Rule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.step_size, Intentional) and self.gamma * self.lamda == 1:
-            raise BadSetting("Intentional steps need gamma * lamda < 1, got gamma=1.0 and lamda=1.0")
+        self.step_size.check_decay(self.gamma, self.lamda)
+
+
+@dataclass(frozen=True)
+class Sarsa(StreamQ):
+    """Stream SARSA(lambda): Stream Q whose next value is that of the action that will be taken."""
+
+    looks_ahead: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class ExpectedSarsa(StreamQ):
+    """Stream expected SARSA(lambda): Stream Q whose next value is the mean over the actions that may be taken."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +198,6 @@ class Qrc(Rule):
     target: Target = Online()
     guard: Guard = since(Clip(), Unguarded())  # of each gradient: of Q(s, a), max Q(s', .) and h(s, a)
 
-    def shapes(self, value: Shapes) -> Shapes:
+    def shapes(self, value: Shapes, box: bool) -> Shapes:
         """A second network like Q's, whose modules are called `h_...`."""
         return {f"h_{name}": layers for name, layers in value.items()}

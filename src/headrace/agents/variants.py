@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from headrace.agents.actor_critic import ActorCritic
 from headrace.agents.agent import Agent, EpsilonGreedy
 from headrace.agents.aux import (
     AsIs,
@@ -26,13 +27,28 @@ from headrace.agents.aux import (
 from headrace.agents.guard import Clip, Unguarded
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded, Mix, SharedFlipped, Sum
 from headrace.agents.network import BySuite, Relu
-from headrace.agents.td import Copy, Dqn, Polyak, Qrc, Replay, StreamQ
+from headrace.agents.td import (
+    Adaptive,
+    Copy,
+    DecayedMaximum,
+    Dqn,
+    ExpectedSarsa,
+    Implicit,
+    Intentional,
+    Polyak,
+    Qrc,
+    Replay,
+    Sarsa,
+    StreamQ,
+)
 from headrace.errors import unknown
 from headrace.part import at_path, differences, from_json, has, tweak
 
 SPR = Auxiliary(Spr(), weight=2.0)
 ORTH = replace(SPR, filter=Orth())
 LONGER = EpsilonGreedy(fraction=0.2)
+NONE = EpsilonGreedy(start=0.0, end=0.0)  # beside what a policy does by itself
+INTENTIONAL_AC = ActorCritic(lr=0.5, actor_lr=0.05, step_size=Intentional(), actor_step_size=Intentional())
 
 VARIANTS: dict[str, Agent] = {
     "dqn": Agent(Dqn()),
@@ -88,7 +104,29 @@ RECIPES: dict[str, Agent] = {
     "qrc+swift": tweak(VARIANTS["qrc"], "td.lr=3e-4"),  # three times the paper's learning rate: see docs/results.md
 }
 
-KNOWN = {**VARIANTS, **ABLATIONS, **RECIPES}
+
+def _family(name: str, base: Agent) -> dict[str, Agent]:
+    """The agent, and with SPR, orth and orth2 beside it, merged as those of strq are."""
+    return {
+        name: base,
+        f"{name}+spr": replace(base, aux=SPR, merge=Mix()),
+        f"{name}+spr+orth": replace(base, aux=ORTH, merge=Mix()),
+        f"{name}+spr+orth2": replace(base, aux=ORTH, merge=AuxOrthogonalToTd()),
+    }
+
+
+FAMILY: dict[str, Agent] = {
+    **_family("q+adaptive", Agent(StreamQ(lr=4.6e-4, step_size=Adaptive()), explore=LONGER)),
+    **_family("q+intentional", Agent(StreamQ(lr=0.25, step_size=Intentional()), explore=LONGER)),
+    **_family("q+implicit", Agent(StreamQ(lr=0.5, step_size=Implicit()), explore=LONGER)),
+    **_family("q+decayed", Agent(StreamQ(lr=1e-4, step_size=DecayedMaximum()), explore=LONGER)),
+    **_family("ac", Agent(ActorCritic(), explore=NONE)),
+    "ac+intentional": Agent(INTENTIONAL_AC, explore=NONE),
+    "sarsa": Agent(Sarsa(), explore=LONGER),
+    "expected-sarsa": Agent(ExpectedSarsa(), explore=LONGER),
+}
+
+KNOWN = {**VARIANTS, **ABLATIONS, **RECIPES, **FAMILY}
 
 ABOUT: dict[str, str] = {  # in a line each
     "dqn": "streaming DQN: SGD, a target network, memory of one transition",
@@ -123,7 +161,16 @@ ABOUT: dict[str, str] = {  # in a line each
     "released-dqn+spr": "dqn+spr of that code",
     "released-four": "qrc+spr+orth with that code's sign, window, strength and clipped images alone",
     "qrc+swift": "qrc with three times the learning rate: the best on MinAtar of what was tried",
+    "q+adaptive": "Stream Q(lambda) with steps divided by the root of the mean squared gradient",
+    "q+intentional": "Stream Q(lambda) with steps that change Q by a fraction of the error",
+    "q+implicit": "the same, shortened where the error falls by itself",
+    "q+decayed": "Stream Q(lambda) with steps divided by their decayed maximum",
+    "ac": "Stream AC(lambda): a policy and V, each with ObGD; boxes of actions too",
+    "ac+intentional": "the same with intentional steps",
+    "sarsa": "Stream SARSA(lambda) with ObGD",
+    "expected-sarsa": "Stream expected SARSA(lambda) with ObGD",
 }
+ABOUT |= {name: ABOUT[f"strq+spr{end}"] for name in FAMILY for end in [name.partition("+spr")[2]] if "+spr" in name}
 
 
 UNGUARDED = "+unguarded"  # after any name: the agent as it was published, without a bound on its gradients

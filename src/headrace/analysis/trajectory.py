@@ -45,8 +45,11 @@ def policy_words(seed: int = SEED) -> str:
     return f"uniformly random, seed {seed}"
 
 
-def _actions(count: int, length: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, count, length).astype(np.int32)
+def _actions(spec: EnvSpec, length: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    if spec.box:
+        return random.uniform(-1, 1, (length, spec.n_actions)).astype(np.float32)
+    return random.integers(0, spec.n_actions, length).astype(np.int32)
 
 
 def _compiled(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -58,7 +61,7 @@ def _compiled(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.nda
 
     game = env.compiled()
     key = jax.random.key(seed, impl="threefry2x32")
-    actions = jnp.asarray(_actions(game.spec.n_actions, length, seed))
+    actions = jnp.asarray(_actions(game.spec, length, seed))
 
     def step(carry: Any, given: Any) -> tuple[Any, Any]:
         state, obs, first = carry
@@ -86,10 +89,10 @@ def _hosted(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarr
     game = env.host()
     frame, first = game.reset(seed), True
     frames, begins = [], []
-    for action in _actions(game.spec.n_actions, length, seed):
+    for action in _actions(game.spec, length, seed):
         frames.append(np.array(frame))
         begins.append(first)
-        timestep = game.step(int(action))
+        timestep = game.step(action if game.spec.box else int(action))
         frame, first = timestep.obs, bool(timestep.last)
     return game.spec, np.stack(frames), np.array(begins), {}
 

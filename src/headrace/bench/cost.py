@@ -14,11 +14,12 @@ from math import prod
 from typing import Any, NamedTuple
 
 from headrace.agents import Agent
+from headrace.agents.actor_critic import ACTOR, ActorCritic
 from headrace.agents.agent import module_shapes
-from headrace.agents.aux import Auxiliary, AuxiliaryStream, Every, NoAuxiliary, Orth, Spr
+from headrace.agents.aux import Q_NETWORK, Auxiliary, AuxiliaryStream, Every, NoAuxiliary, Orth, Spr
 from headrace.agents.merge import AuxOrthogonalToTd, Average, Bounded
 from headrace.agents.network import Mlp, Network, count, fit
-from headrace.agents.td import Adaptive, Dqn, Intentional, Online, Polyak, Qrc, Replay, Rule, StreamQ
+from headrace.agents.td import Adaptive, DecayedMaximum, Dqn, Intentional, Online, Polyak, Qrc, Replay, Rule, StreamQ
 from headrace.errors import BadSetting
 
 FLOAT = 4  # bytes
@@ -118,6 +119,9 @@ def _values(td: Rule, layers: Sequence[Shape]) -> Cost:
     """Q(s') to learn from and Q of the next observation to act on; Q(s) is left from acting unless it is recalled."""
     recalled = isinstance(td, Dqn) and isinstance(td.memory, Replay)
     once = total(forward(layers, times=3 if recalled else 2), backward(layers))
+    if isinstance(td, ActorCritic):  # V of two states; the policy to act by, and its two gradients
+        critic = [*layers[:-1], Shape(1, layers[-1].inputs, 1)]
+        return total(forward(critic, times=2), backward(critic), forward(layers), backward(layers, times=2))
     if not isinstance(td, Qrc):
         return once
     through_successor = [backward(layers)] if isinstance(td.target, Online) else []
@@ -167,10 +171,13 @@ def _state_floats(agent: Agent, observation_shape: tuple[int, ...], n_actions: i
     sizes = {name: count({name: layers}) for name, layers in modules.items()}
     value = sum(sizes[name] for name in ("encoder", "projection", "head"))
     second = sum(size for name, size in sizes.items() if name.startswith("h_"))
-    kept = {StreamQ: value, Qrc: value + second}  # traces
-    floats = sum(sizes.values()) + kept.get(type(agent.td), 0)
+    actor = sum(sizes.get(ACTOR + name, sizes[name]) for name in Q_NETWORK)
+    traces = {StreamQ: value, Qrc: value + second, ActorCritic: value + actor}
+    floats = sum(sizes.values()) + sum(size for rule, size in traces.items() if isinstance(agent.td, rule))
     floats += value if isinstance(agent.td.target, Polyak) else 0
-    floats += value if isinstance(getattr(agent.td, "step_size", None), Adaptive | Intentional) else 0
+    scaled = Adaptive | Intentional | DecayedMaximum
+    floats += value if isinstance(getattr(agent.td, "step_size", None), scaled) else 0
+    floats += actor if isinstance(getattr(agent.td, "actor_step_size", None), scaled) else 0
     floats += value if isinstance(agent.td_filter, Orth) else 0
     return floats + _aux_state(agent, sizes)
 
@@ -179,7 +186,7 @@ def _aux_state(agent: Agent, sizes: dict[str, int]) -> int:
     if not isinstance(agent.aux, Auxiliary):
         return 0
     shared = sizes["encoder"] + sizes["projection"]
-    learnt = sum(size for name, size in sizes.items() if name != "head" and not name.startswith("h_"))
+    learnt = sum(size for name, size in sizes.items() if name != "head" and not name.startswith(("h_", ACTOR)))
     orth2 = agent.merge.inner if isinstance(agent.merge, Bounded) else agent.merge
     averaged = isinstance(orth2, AuxOrthogonalToTd) and isinstance(orth2.against, Average)
     return (

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace.agents import ABLATIONS, RECIPES, VARIANTS, parameter_count, to_json
+from headrace.agents import ABLATIONS, FAMILY, RECIPES, VARIANTS, parameter_count, to_json
 from headrace.agents.variants import ABOUT
 from headrace.cli.output import put
 from headrace.envs.registry import FAMILIES, SETS, environment, matching, names
@@ -18,6 +18,7 @@ KINDS = (
     ("variant", VARIANTS, "the paper's nine variants"),
     ("ablation", ABLATIONS, "ablations"),
     ("recipe", RECIPES, "recipes found here"),
+    ("family", FAMILY, "others of the streaming family"),
 )
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, Conv, Head, LeakyNorm, Mlp, Network, Relu, fit, module_shapes
-from headrace.envs.base import one_frame
+from headrace.agents import Agent, Conv, Head, LeakyNorm, Mlp, Network, Relu, fit, module_shapes, require_actions
+from headrace.envs.base import EnvSpec, one_frame
 
 Layer = dict[str, jax.Array]
 Modules = dict[str, list[Layer]]
@@ -26,6 +26,7 @@ class Layout:
 
     Streams of different environments share a program by having room for the largest: of `n_actions` outputs only the
     first `actions` stand for actions, a number that may be traced. Room that is not used stays exactly zero.
+    In a `box` an action is as many real numbers instead.
     """
 
     network: Network
@@ -34,6 +35,7 @@ class Layout:
     actions: Any
     frames: int = 1  # that an observation is stacked of
     head: Head = LeakyNorm()  # between the projection and the layer that gives the values
+    box: bool = False
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -41,18 +43,26 @@ class Layout:
 
 
 jax.tree_util.register_dataclass(
-    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions", "frames", "head"]
+    Layout, data_fields=["actions"], meta_fields=["network", "observation_shape", "n_actions", "frames", "head", "box"]
 )
 
 
-def layout_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, frames: int = 1) -> Layout:
+def layout_of(
+    agent: Agent, observation_shape: tuple[int, ...], n_actions: int, frames: int = 1, box: bool = False
+) -> Layout:
+    require_actions(agent, box)
     network = fit(agent.network, observation_shape)
-    return Layout(network, observation_shape, n_actions, n_actions, frames, network.head)
+    return Layout(network, observation_shape, n_actions, n_actions, frames, network.head, box)
+
+
+def layout_in(agent: Agent, spec: EnvSpec) -> Layout:
+    """The layout of an agent in an environment."""
+    return layout_of(agent, spec.observation_shape, spec.n_actions, spec.frames, spec.box)
 
 
 def init_params(agent: Agent, layout: Layout, key: jax.Array) -> Modules:
     """All parameters of the agent, sparsely initialised from two long draws: few random calls compile quickly."""
-    shapes = module_shapes(agent, layout.observation_shape, layout.n_actions)
+    shapes = module_shapes(agent, layout.observation_shape, layout.n_actions, layout.box)
     total = sum(prod(layer["w"]) for layers in shapes.values() for layer in layers)
     key_values, key_order = jax.random.split(key)
     values, order = jax.random.uniform(key_values, (total,)), jax.random.uniform(key_order, (total,))
@@ -148,14 +158,14 @@ def _(network: Mlp, layers: list[Layer], obs: jax.Array) -> jax.Array:
 
 
 @singledispatch
-def imagine(network: Any, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array) -> jax.Array:
+def imagine(network: Any, layers: list[Layer], z: jax.Array, action: jax.Array) -> jax.Array:
     """The latent that follows `z` under the action, according to the dynamics D."""
     raise TypeError(f"no dynamics for {network!r}")
 
 
 @imagine.register
-def _(network: Conv, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array) -> jax.Array:
-    planes = jnp.broadcast_to(action_one_hot, (*z.shape[:2], action_one_hot.shape[0]))
+def _(network: Conv, layers: list[Layer], z: jax.Array, action: jax.Array) -> jax.Array:
+    planes = jnp.broadcast_to(action, (*z.shape[:2], action.shape[0]))
     z = jnp.concatenate([z, planes], axis=-1)
     for layer in layers:
         z = activate(convolve(layer, jnp.pad(z, ((1, 1), (1, 1), (0, 0)), mode="reflect"), (1, 1)))
@@ -163,8 +173,8 @@ def _(network: Conv, layers: list[Layer], z: jax.Array, action_one_hot: jax.Arra
 
 
 @imagine.register
-def _(network: Mlp, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array) -> jax.Array:
-    z = jnp.concatenate([z, action_one_hot])
+def _(network: Mlp, layers: list[Layer], z: jax.Array, action: jax.Array) -> jax.Array:
+    z = jnp.concatenate([z, action])
     for layer in layers:
         z = activate(dense(layer, z))
     return z
@@ -172,7 +182,7 @@ def _(network: Mlp, layers: list[Layer], z: jax.Array, action_one_hot: jax.Array
 
 @singledispatch
 def unroll(network: Any, layers: list[Layer], z: jax.Array, actions: jax.Array) -> jax.Array:
-    """The latents that follow `z` under each action of the row in turn, one-hot."""
+    """The latents that follow `z` under each action of the row in turn."""
     imagined = []
     for action in actions:
         z = imagine(network, layers, z, action)
@@ -194,8 +204,24 @@ def by_action(layout: Layout, q: jax.Array) -> ByAction:
 
 def q_values(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
     """Q(s, .): the encoder, the projection, the head with what precedes it; -inf where there is no action."""
+    return q_of(layout, modules["head"][0], projected(layout, modules, obs))
+
+
+def projected(layout: Layout, modules: Modules, obs: jax.Array) -> jax.Array:
+    """What the projection makes of the latent."""
     z = encode(layout.network, modules["encoder"], obs).reshape(-1)
-    return q_of(layout, modules["head"][0], dense_in(layout.network, modules["projection"][0], z))
+    return dense_in(layout.network, modules["projection"][0], z)
+
+
+def outputs(layout: Layout, modules: Modules, obs: jax.Array) -> list[jax.Array]:
+    """What each layer of the head gives: V(s) of a critic; preferences, or means and scales, of an actor."""
+    hidden = headed(layout.head, projected(layout, modules, obs))
+    return [dense(layer, hidden) for layer in modules["head"]]
+
+
+def action_vectors(layout: Layout, actions: jax.Array) -> jax.Array:
+    """Actions as the dynamics take them: one-hot, or the numbers that act, which are those within the box."""
+    return jnp.clip(actions, -1, 1) if layout.box else jax.nn.one_hot(actions, layout.n_actions)
 
 
 def q_of(layout: Layout, head: Layer, projected: jax.Array) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from headrace.agents import Curl, Spr
 from headrace.definition.augment import View, augment
-from headrace.definition.networks import Layout, Modules, dense, dense_in, encode, product, unroll
+from headrace.definition.networks import Layout, Modules, action_vectors, dense, dense_in, encode, product, unroll
 from headrace.definition.windows import Window
 
 SHORTEST = 1e-3  # a vector shorter than this counts as this long, as in the original SPR: no gradient explodes near 0
@@ -42,7 +42,7 @@ def _(objective: Spr, layout: Layout, modules: Modules, target: Modules, window:
     """- sum_k cos(q(P(z_k)), P'(f'(s_k))), where z_k is imagined from z_0 = f(s_0) along the actions taken."""
     network, name = layout.network, objective.projection.module
     images = jax.vmap(augment, (None, 0, 0))(objective.augment, window.observations, view)
-    actions = jax.nn.one_hot(window.actions, layout.n_actions)
+    actions = action_vectors(layout, window.actions)
     imagined = unroll(network, modules["dynamics"], encode(network, modules["encoder"], images[0]), actions)
     seen = jax.vmap(lambda image: encode(network, target["encoder"], image))(images[1:])
     seen = jax.lax.stop_gradient(rows_of(seen))

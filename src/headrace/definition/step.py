@@ -8,15 +8,24 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from headrace.agents import Agent, EpsilonGreedy, Exploration, Unfiltered
+from headrace.agents import ActorCritic, Agent, EpsilonGreedy, Unfiltered
 from headrace.definition.auxiliary import aux_metrics, follow_aux, init_aux, update_aux
-from headrace.definition.evaluate import evaluate, value_modules
+from headrace.definition.evaluate import actor_modules, evaluate, value_modules
 from headrace.definition.filters import filter_gradient, init_filter
 from headrace.definition.merging import init_merge, merge_updates
-from headrace.definition.networks import ByAction, Layout, Modules, by_action, init_params, q_values
-from headrace.definition.rules import dqn, qrc, stream_q  # noqa: F401 - so that they are known
+from headrace.definition.networks import ByAction, Layout, Modules, by_action, init_params, outputs, q_values
+from headrace.definition.policies import (
+    Gaussian,
+    Softmax,
+    epsilon_greedy,
+    greedy_action,
+    policy_of,
+    preferences,
+    sample,
+)
+from headrace.definition.rules import actor_critic, dqn, qrc, sarsa, stream_q  # noqa: F401 - so that they are known
 from headrace.definition.td import follow_td, init_td, replay, update_td, without_traces
-from headrace.definition.transition import Draws, StepContext, Transition
+from headrace.definition.transition import ActionDraws, Draws, StepContext, Transition
 from headrace.definition.trees import Tree, add
 from headrace.definition.windows import emptied
 
@@ -48,7 +57,8 @@ class Learnt(NamedTuple):
 def example(layout: Layout) -> Transition:
     """A transition of zeros, for its shapes."""
     obs, no = jnp.zeros(layout.observation_shape, jnp.float32), jnp.bool_(False)
-    return Transition(obs, jnp.int32(0), jnp.float32(0), obs, no, no, no, no)
+    action = jnp.zeros(layout.n_actions, jnp.float32) if layout.box else jnp.int32(0)
+    return Transition(obs, action, jnp.float32(0), obs, no, no, no, no)
 
 
 def init_agent(agent: Agent, layout: Layout, key: jax.Array) -> AgentState:
@@ -69,11 +79,20 @@ def init_agent(agent: Agent, layout: Layout, key: jax.Array) -> AgentState:
     )
 
 
-def draw_step(agent: Agent, key: jax.Array) -> Draws:
-    """All of a step's random numbers in one call."""
+def draw_step(agent: Agent, layout: Layout, key: jax.Array, next_key: jax.Array) -> Draws:
+    """All of a step's random numbers in one call; and those of the next step's action, for a rule that looks ahead."""
+    drawn = _drawn(agent, layout, key)
+    if not agent.td.looks_ahead:
+        return drawn
+    following = _drawn(agent, layout, next_key)
+    return drawn._replace(ahead=ActionDraws(following.explore, following.action))
+
+
+def _drawn(agent: Agent, layout: Layout, key: jax.Array) -> Draws:
     n = 3 + agent.aux.draws()
-    u = jax.random.uniform(key, (n + agent.td.draws(),))
-    return Draws(explore=u[0], action=u[1], replay=u[2], aux=u[3:n], rule=u[n:])
+    m = n + agent.td.draws()
+    u = jax.random.uniform(key, (m + (2 * layout.n_actions if agent.td.has_policy else 0),))
+    return Draws(explore=u[0], action=u[1], replay=u[2], aux=u[3:n], rule=u[n:m], policy=u[m:].reshape(-1, 2))
 
 
 @singledispatch
@@ -93,25 +112,56 @@ def _(explore: EpsilonGreedy, step: Any, total: Any) -> jax.Array:
 @singledispatch
 def explored(explore: Any, q: ByAction, eps: jax.Array, draws: Draws) -> jax.Array:
     """The action to take: any with probability eps, else the best one."""
-    count = jnp.sum(q.valid)
-    any_action = jnp.minimum((draws.action * count).astype(jnp.int32), count - 1)
-    return jnp.where(draws.explore < eps, any_action, greedy_action(q))
+    return epsilon_greedy(q, eps, ActionDraws(draws.explore, draws.action))
 
 
-def greedy_action(q: ByAction) -> jax.Array:
-    """The first action of the highest value."""
-    return jnp.argmax(jnp.where(q.valid, q.q, -jnp.inf)).astype(jnp.int32)
-
-
-def act(explore: Exploration, layout: Layout, params: Modules, obs: jax.Array, eps: Any, draws: Draws) -> Choice:
-    """An action for the observation, and whether it is the best one: a random draw of that counts as greedy.
+def act(agent: Agent, layout: Layout, params: Modules, obs: jax.Array, eps: Any, draws: Draws) -> Choice:
+    """An action for the observation, and whether it is the agent's own: the best one, or one drawn from its policy.
 
     Args:
-      eps: the probability of a random action.
+      eps: the probability of a random action, which counts as the agent's own where it is the same one.
       draws: the step's random numbers.
     """
-    q = by_action(layout, q_values(layout, params, obs))
-    action = explored(explore, q, eps, draws)
+    return choose_action(agent.td, agent, layout, params, obs, eps, draws)
+
+
+@singledispatch
+def choose_action(
+    rule: Any, agent: Agent, layout: Layout, params: Modules, obs: jax.Array, eps: Any, draws: Draws
+) -> Choice:
+    """The best action by Q(s, .), but for exploration."""
+    return _among(by_action(layout, q_values(layout, params, obs)), agent, eps, draws)
+
+
+@choose_action.register
+def _(
+    rule: ActorCritic, agent: Agent, layout: Layout, params: Modules, obs: jax.Array, eps: Any, draws: Draws
+) -> Choice:
+    """An action drawn from the policy, but for exploration on top of it."""
+    policy = policy_of(layout, outputs(layout, actor_modules(params), obs))
+    return _drawn_from(policy, agent, eps, draws)
+
+
+@singledispatch
+def _drawn_from(policy: Any, agent: Agent, eps: Any, draws: Draws) -> Choice:
+    raise TypeError(f"no policy {policy!r}")
+
+
+@_drawn_from.register
+def _(policy: Softmax, agent: Agent, eps: Any, draws: Draws) -> Choice:
+    return _among(preferences(policy, draws.policy[:, 0]), agent, eps, draws)
+
+
+@_drawn_from.register
+def _(policy: Gaussian, agent: Agent, eps: Any, draws: Draws) -> Choice:
+    """Finite whatever has become of the parameters: that is watched where it is learnt from."""
+    at_random, own = draws.explore < eps, sample(policy, draws.policy[:, 0])
+    action = jnp.where(at_random, 2 * draws.policy[:, 1] - 1, own)
+    return Choice(jnp.where(jnp.isfinite(action), action, 0), ~at_random)
+
+
+def _among(q: ByAction, agent: Agent, eps: Any, draws: Draws) -> Choice:
+    action = explored(agent.explore, q, eps, draws)
     return Choice(action, action == greedy_action(q))
 
 

@@ -82,9 +82,15 @@ def discount(gamma: Any, transition: Transition) -> jax.Array:
     return gamma * (1 - transition.terminated)
 
 
-def cuts_trace(transition: Transition) -> jax.Array:
+@singledispatch
+def cuts_trace(rule: Any, transition: Transition) -> jax.Array:
     """Whether traces are zero after this step: it was terminal, truncated, or its action not greedy."""
     return transition.terminated | transition.truncated | ~transition.greedy
+
+
+def ends(transition: Transition) -> jax.Array:
+    """Whether it was terminal or truncated: where the traces of a rule end that learns the policy that explores."""
+    return transition.terminated | transition.truncated
 
 
 def decayed(rule: Any, trace: Tree, new: Tree) -> Tree:

@@ -15,7 +15,14 @@ class Transition(NamedTuple):
     terminated: Any  # terminal: no bootstrap, traces reset
     truncated: Any  # cut off from outside: bootstrap kept, traces reset
     last: Any  # the whole episode is over (a lost life is not): windows are emptied
-    greedy: Any  # the action was argmax Q(s), by choice or by chance
+    greedy: Any  # the action was argmax Q(s), by choice or by chance; or drawn from the policy
+
+
+class ActionDraws(NamedTuple):
+    """The numbers that decide whether the agent explores, and how."""
+
+    explore: Any  # uniform: explore where it is below epsilon
+    action: Any  # uniform: which action, when exploring
 
 
 class Draws(NamedTuple):
@@ -26,6 +33,8 @@ class Draws(NamedTuple):
     replay: Any  # uniform: which stored transition
     aux: Any  # uniform numbers, as many as the auxiliary needs
     rule: Any  # uniform numbers, as many as the rule needs
+    policy: Any = ()  # two uniform numbers for each action, where the rule has a policy: for a draw, for a random one
+    ahead: Any = ()  # `ActionDraws` of the next step, for a rule that looks ahead
 
 
 class StepContext(NamedTuple):

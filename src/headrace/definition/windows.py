@@ -28,7 +28,8 @@ class Window(NamedTuple):
 
 def _empty(size: int, transition: Transition) -> WindowState:
     observations = jnp.zeros((size, *jnp.shape(transition.obs)), jnp.float32)
-    return WindowState(observations, jnp.zeros((size,), jnp.int32), jnp.int32(0))
+    action = jnp.asarray(transition.action)
+    return WindowState(observations, jnp.zeros((size, *action.shape), action.dtype), jnp.int32(0))
 
 
 def emptied(state: WindowState) -> WindowState:

@@ -36,11 +36,12 @@ class EnvSpec:
 
     name: str
     observation_shape: tuple[int, ...]  # of what the agent sees
-    actions: tuple[str, ...]  # names of the actions, in the order of their numbers
+    actions: tuple[str, ...]  # names of the actions, in the order of their numbers; of a box, of its coordinates
     frames: int = 1  # stacked in one observation, the newest last
     dtype: str = "float32"  # of what the environment shows
     low: float = -math.inf  # the least and the greatest number in it
     high: float = math.inf
+    box: bool = False  # whether an action is a number for each name, which the environment clips to [-1, 1] and scales
 
     def __post_init__(self) -> None:
         if self.frames < 1 or self.observation_shape[-1] % self.frames:
@@ -61,8 +62,12 @@ def one_frame(observation_shape: tuple[int, ...], frames: int) -> tuple[int, ...
     return *observation_shape[:-1], observation_shape[-1] // frames
 
 
-def check_action(spec: EnvSpec, action: int) -> None:
-    if not 0 <= action < spec.n_actions:
+def check_action(spec: EnvSpec, action: Any) -> None:
+    if spec.box:
+        given = np.asarray(action, np.float64)
+        if given.shape != (spec.n_actions,) or not np.isfinite(given).all():
+            raise ValueError(f"an action of {spec.name} is {spec.n_actions} finite numbers, got {action!r}")
+    elif not 0 <= action < spec.n_actions:
         raise ValueError(f"{spec.name} has actions 0..{spec.n_actions - 1}, got {action}")
 
 
@@ -79,7 +84,7 @@ class HostEnv(Protocol):
     def reset(self, seed: int) -> np.ndarray:
         """Starts the very first episode; everything random afterwards follows from the seed."""
 
-    def step(self, action: int) -> TimeStep:
+    def step(self, action: Any) -> TimeStep:
         """Takes the action; where the episode ends, a new one is begun at once and its first observation returned."""
 
     def save(self) -> dict[str, Any] | None:

@@ -31,11 +31,11 @@ class Puzzle:
     starts: tuple[int, ...]  # an episode begins in one of these
     about: str
 
-    def q(self, gamma: float) -> np.ndarray:
-        """The values of the best policy, by state and action."""
+    def q(self, gamma: float, eps: float = 0.0) -> np.ndarray:
+        """The values, by state and action, of taking any action with probability eps and else the best one."""
         q = np.zeros((len(self.moves), len(self.moves[0])))
         for _ in range(10_000):
-            v = q.max(axis=1)
+            v = (1 - eps) * q.max(axis=1) + eps * q.mean(axis=1)
             q = np.array([[m.reward + gamma * (m.end != TERMINATED) * v[m.to] for m in row] for row in self.moves])
         return q
 

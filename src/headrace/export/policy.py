@@ -38,6 +38,8 @@ def policy_of(saved: Saved) -> Policy:
     """The greedy policy of a saved agent; an error where it has a part that is not known here."""
     agent, spec = saved.run.agent, saved.spec
     network = fit(agent.network, spec.observation_shape)
+    if agent.td.has_policy:
+        raise HeadraceError(f"the policy of {name_of(agent)} cannot be exported: only values by action are, Q(s, .)")
     for part in (network, network.head, agent.observations):
         if type(part) not in KNOWN:
             kind = type(part).__name__

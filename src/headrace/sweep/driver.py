@@ -134,7 +134,7 @@ def _require_able(runs: Iterable[Run]) -> None:
         else:
             spec = run.env.host().spec
             require_engine(run.engine, run.notice)
-        module_shapes(run.agent, spec.observation_shape, spec.n_actions)
+        module_shapes(run.agent, spec.observation_shape, spec.n_actions, spec.box)
 
 
 class _Sweep:

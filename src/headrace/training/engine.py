@@ -69,8 +69,8 @@ class Engine:
         return self._backend.step if self._begun else 0
 
     @property
-    def action(self) -> int:
-        """The number of the action to take now."""
+    def action(self) -> Any:
+        """The number of the action to take now; in a box its numbers, of which those beyond [-1, 1] count as 1."""
         return self._backend.action
 
     def begin(self, obs: Any) -> None:

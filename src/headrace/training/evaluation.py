@@ -16,7 +16,7 @@ from headrace.envs.registry import EnvLike, environment_given
 from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
 from headrace.part import is_foreign
-from headrace.policy import PARAMS, Policy
+from headrace.policy import Policy
 from headrace.runs import checkpoints
 from headrace.runs.checkpoints import Checkpoint
 from headrace.runs.folder import RunFolder
@@ -179,9 +179,10 @@ def policy_of(agent: Agent, spec: EnvSpec, arrays: dict[str, np.ndarray], *, eps
 
 def spec_of(run: Run, arrays: dict[str, np.ndarray]) -> EnvSpec:
     """What the saved agent sees and does, told by its arrays: the environment need not be installed."""
-    policy, actions = Policy(run.agent, arrays), arrays[f"{PARAMS}head/0/w"].shape[1]
+    policy = Policy(run.agent, arrays)
     frames = policy.observation_shape[-1] // policy.frame_shape[-1]
-    return EnvSpec(run.env.name, policy.observation_shape, tuple(map(str, range(actions))), frames)
+    names = tuple(map(str, range(policy.n_actions)))
+    return EnvSpec(run.env.name, policy.observation_shape, names, frames, box=policy.box)
 
 
 def host_of(run: Run) -> Any:

@@ -39,12 +39,15 @@ class Shared:
     """What the environments share with the learner, a row each, and the counters by which they take turns."""
 
     def __init__(
-        self, rows: int, frame_shape: tuple[int, ...], dtype: str, parts: int, workers: int, memory: Any = None
-    ) -> None:
-        self.made_of = rows, frame_shape, dtype, parts, workers
+        self, rows: int, frame_shape: tuple[int, ...], dtype: str, parts: int, workers: int, numbers: int,
+        memory: Any = None,
+    ) -> None:  # fmt: skip
+        """In boxes an action is up to so many `numbers`; elsewhere these are 0."""
+        self.made_of = rows, frame_shape, dtype, parts, workers, numbers
+        actions = ((rows, numbers), "f4") if numbers else ((rows,), "i4")
         layout = [
             ("obs", (rows, *frame_shape), dtype), ("successor", (rows, *frame_shape), dtype),
-            ("outcome", (rows, 4), "f4"), ("action", (rows,), "i4"), ("broken", (rows,), "?"),
+            ("outcome", (rows, 4), "f4"), ("action", *actions), ("broken", (rows,), "?"),
             ("step", (parts,), "i8"), ("wanted", (parts,), "i8"), ("served", (parts, workers), "i8"),
             ("busy", (workers,), "f8"),
         ]  # fmt: skip
@@ -97,7 +100,8 @@ class Pool:
         self.faults: dict[int, EnvironmentFault] = {}  # by row
         cores = len(os.sched_getaffinity(0))
         count = min(size, workers or cores - (cores > 2))
-        self.shared = Shared(size, spec.frame_shape, spec.dtype, len(self.parts), count)
+        numbers = max(each.n_actions for each in self.specs) if spec.box else 0
+        self.shared = Shared(size, spec.frame_shape, spec.dtype, len(self.parts), count, numbers)
         self._rows = [list(range(i, size, count)) for i in range(count)]
         self._here = [_those_with_rows(self._rows, part) for part in self.parts]
         self._done = context.Semaphore(0)
@@ -240,6 +244,8 @@ def _those_with_rows(rows: Sequence[Sequence[int]], part: slice) -> list[int]:
 
 
 def _require_alike(specs: Sequence[EnvSpec]) -> None:
+    if len({spec.box for spec in specs}) > 1:
+        raise BadSetting("games with actions by number and games with boxes of actions cannot share a fleet")
     found = {(spec.frame_shape, spec.dtype): spec.name for spec in specs}
     if len(found) > 1:
         shown = " and ".join(f"{name} ({dtype} {list(shape)})" for (shape, dtype), name in found.items())
@@ -270,7 +276,7 @@ class Work(NamedTuple):
     end: Connection
     turns: Any  # a semaphore: a turn of one of the parts, or a request at `end`
     done: Any  # a semaphore that says that a turn was taken
-    made_of: tuple[int, tuple[int, ...], str, int, int]
+    made_of: tuple[int, tuple[int, ...], str, int, int, int]
     memory: Any
     envs: list[tuple[int, Environment]]
     parts: list[slice]
@@ -320,13 +326,18 @@ def _wait_for_turn(given: Work) -> None:
 def _step(given: Work, shared: Shared, env: HostEnv, row: int, step: int) -> None:
     process = os.getpid()
     try:
-        timestep = stepped(env, int(shared.action[row]), step)
+        timestep = stepped(env, _action(shared, row, env.spec), step)
         _take(shared, row, env, timestep, step)
     except EnvironmentFault as fault:
         end_forked(process, fault.__cause__)
         given.end.send([(row, fault)])
         shared.broken[row], shared.outcome[row] = True, 0
     end_forked(process)
+
+
+def _action(shared: Shared, row: int, spec: EnvSpec) -> Any:
+    """A row may have room for more numbers than its environment takes."""
+    return np.array(shared.action[row, : spec.n_actions]) if spec.box else int(shared.action[row])
 
 
 def _take(shared: Shared, row: int, env: HostEnv, timestep: TimeStep, step: int) -> None:

@@ -60,7 +60,8 @@ def true_state(
     With a generator, from weights and an observation that are shaken in their last digits.
     """
     state = reference.state
-    draws = double(stream.draw_step(agent, stream.step_keys(reference.setting, state.agent.step).agent))
+    key = stream.step_keys(reference.setting, state.agent.step).agent
+    draws = double(stream.draw_step(agent, reference.layout, key, key))
     seen, before = double(transition_of(state, timestep, agent)), double(state.agent)
     if random is not None:
         before = before._replace(params=shaken(before.params, random))

@@ -100,7 +100,6 @@ def test_one_that_is_more_than_plain_values_says_that_it_cannot_be_saved(kind: s
             HeadraceError,
             r"cannot be made: it raised RuntimeError \(.*toys.py, line .*such robot",
         ),
-        ("Pendulum-v1", BadSetting, r"gym/Pendulum-v1 has the actions Box\(.*only a Discrete action .*TransformAction"),
         (
             f"{TOYS}Deep-v0",
             BadSetting,

@@ -75,6 +75,6 @@ def _(rule: Qrc, values: Values, params: Modules, state: QrcState, t: Transition
         "h_update_norm": norm2(h_updates),
     }
     traces = QrcState(h_trace, h_grad_trace, q_grad_trace, target=())
-    kept = choose(cuts_trace(t), zeros(traces), traces)._replace(target=state.target)
+    kept = choose(cuts_trace(rule, t), zeros(traces), traces)._replace(target=state.target)
     both = {**updates, **{f"h_{name}": update for name, update in h_updates.items()}}
     return TdStep(both, kept, updates, metrics)

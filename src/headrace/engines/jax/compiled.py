@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.agents import Agent
-from headrace.definition.networks import Layout, layout_of
+from headrace.definition.networks import Layout, layout_in
 from headrace.definition.trees import Tree
 from headrace.engines.base import EpisodeResult
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
@@ -35,7 +35,7 @@ class CompiledStream:
 
     def __init__(self, agent: Agent, env: CompiledEnv, *, seed: int, steps: int) -> None:
         self.agent, self.env = agent, env
-        self.layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions, env.spec.frames)
+        self.layout = layout_in(agent, env.spec)
         self.setting = make_setting(agent, seed, steps)
         self._states: tuple[Tree, StreamState] | None = None
 

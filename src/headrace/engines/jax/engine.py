@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from headrace.agents import Agent
-from headrace.definition.networks import layout_of
+from headrace.definition.networks import layout_in
 from headrace.engines.base import EpisodeResult
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.stream import (
@@ -37,7 +37,7 @@ class ReferenceEngine:
 
     def __init__(self, agent: Agent, spec: EnvSpec, *, seed: int, steps: int) -> None:
         self.agent, self.spec = agent, spec
-        self.layout = layout_of(agent, spec.observation_shape, spec.n_actions, spec.frames)
+        self.layout = layout_in(agent, spec)
         self.setting = make_setting(agent, seed, steps)
         self.state: StreamState | None = None
 
@@ -47,9 +47,10 @@ class ReferenceEngine:
         return int(self._begun().agent.step)
 
     @property
-    def action(self) -> int:
-        """The action to take now."""
-        return int(self._begun().choice.action)
+    def action(self) -> Any:
+        """The action to take now: its number, or in a box its numbers."""
+        action = self._begun().choice.action
+        return np.asarray(action) if self.layout.box else int(action)
 
     def begin(self, obs: np.ndarray) -> None:
         """Starts with the environment's first observation."""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.agents import Agent, module_shapes
-from headrace.definition.networks import Layout, layout_of
+from headrace.definition.networks import Layout, layout_in, layout_of
 from headrace.definition.trees import Tree
 from headrace.engines.base import EpisodeResult, Saved
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
@@ -245,7 +245,7 @@ def _groups(agent: Agent, envs: Sequence[CompiledEnv], settings: Setting) -> lis
     groups = []
     for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
         env, rows = envs[start], slice(start, end)
-        layout = layout_of(agent, env.spec.observation_shape, env.spec.n_actions, env.spec.frames)
+        layout = layout_in(agent, env.spec)
         groups.append(Group(env, layout, jax.tree.map(lambda x, rows=rows: x[rows], settings), rows))
     return groups
 
@@ -257,7 +257,7 @@ def _require_room(agent: Agent, groups: Sequence[Group]) -> None:
     foreign = [part for part in (network, beside) if is_foreign(type(part))]
     names = set(agent.aux.modules()) | ({"encoder"} if network in foreign else set())
     layouts = [group.layout for group in groups]
-    shapes = [module_shapes(agent, layout.observation_shape, layout.n_actions) for layout in layouts]
+    shapes = [module_shapes(agent, layout.observation_shape, layout.n_actions, layout.box) for layout in layouts]
     if foreign and any(each[name] != shapes[0][name] for each in shapes for name in names):
         raise BadSetting(
             f"games of different shapes cannot share a fleet with {', '.join(map(repr, foreign))}, whose arrays depend "
@@ -273,7 +273,10 @@ def _roomiest(agent: Agent, groups: Sequence[Group]) -> Layout:
     frames = {group.layout.frames for group in groups}
     if len(frames) > 1:
         raise BadSetting(f"the environments of a fleet must stack equally many frames, got {sorted(frames)}")
-    wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions, frames.pop())
+    boxes = {group.layout.box for group in groups}
+    if len(boxes) > 1:
+        raise BadSetting("games with actions by number and games with boxes of actions cannot share a fleet")
+    wide = layout_of(agent, tuple(int(x) for x in shapes.max(axis=0)), n_actions, frames.pop(), boxes.pop())
     return replace(wide, network=_as_kernels(wide), actions=jnp.array(counts, jnp.int32))
 
 

@@ -11,6 +11,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from headrace.agents import ACTOR
 from headrace.definition.networks import Layout, Modules, dense, encode, headed, q_of
 
 STATES = 8  # observations that are kept
@@ -34,7 +35,10 @@ def sight(layout: Layout, params: Modules, seen: jax.Array, steps: jax.Array) ->
     held = jnp.arange(STATES) < (steps + EVERY - 1) // EVERY
     differ = jnp.any(held.reshape(-1, *[1] * (seen.ndim - 1)) & (seen != seen[0]))
     valid = jnp.arange(layout.n_actions) < layout.actions
-    return {name: jnp.where(differ, value, jnp.nan) for name, value in measures(q, z, hidden, held, valid).items()}
+    found = measures(q, z, hidden, held, valid)
+    if f"{ACTOR}head" in params:  # V(s) is not spread over actions
+        found["sight"] = jnp.float32(jnp.nan)
+    return {name: jnp.where(differ, value, jnp.nan) for name, value in found.items()}
 
 
 def _evaluated(layout: Layout, params: Modules, obs: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -115,14 +115,15 @@ def _followed(obs: jax.Array, frame: jax.Array) -> jax.Array:
     return jnp.concatenate([obs[..., frame.shape[-1] :], frame], axis=-1)
 
 
-def _draws(setting: Setting, agent: AgentState) -> Draws:
-    return draw_step(setting.agent, step_keys(setting, agent.step).agent)
+def _draws(setting: Setting, layout: Layout, agent: AgentState) -> Draws:
+    keys = (step_keys(setting, agent.step + ahead).agent for ahead in (0, 1))
+    return draw_step(setting.agent, layout, *keys)
 
 
 def _choose(setting: Setting, layout: Layout, agent: AgentState, obs: jax.Array) -> Choice:
-    draws = _draws(setting, agent)
+    draws = _draws(setting, layout, agent)
     eps = epsilon(setting.agent.explore, agent.step, setting.total_steps)
-    return act(setting.agent.explore, layout, agent.params, obs, eps, draws)
+    return act(setting.agent, layout, agent.params, obs, eps, draws)
 
 
 def begin(setting: Setting, layout: Layout, obs: jax.Array) -> StreamState:
@@ -184,7 +185,7 @@ def learnt_from(
         greedy=state.choice.greedy,
     )
     eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
-    agent, learnt = learn(setting.agent, layout, state.agent, transition, eps, _draws(setting, state.agent))
+    agent, learnt = learn(setting.agent, layout, state.agent, transition, eps, _draws(setting, layout, state.agent))
     learnt = learnt._replace(always={**learnt.always, "epsilon": eps, "reward": timestep.reward})
     finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
     after = StreamState(
@@ -211,7 +212,8 @@ def empty_tally(setting: Setting, layout: Layout) -> Tally:
 def _example_learnt(setting: Setting, layout: Layout) -> Learnt:
     key = jax.random.key(0, impl="threefry2x32")
     state = init_agent(setting.agent, layout, key)
-    return learn(setting.agent, layout, state, example(layout), jnp.float32(0), draw_step(setting.agent, key))[1]
+    draws = draw_step(setting.agent, layout, key, key)
+    return learn(setting.agent, layout, state, example(layout), jnp.float32(0), draws)[1]
 
 
 def quantities(tally: Tally) -> list[str]:

@@ -8,7 +8,7 @@ from ctypes import Structure, c_float, c_int32
 from typing import Any
 
 from headrace import agents
-from headrace.agents import Agent, Conv, fit
+from headrace.agents import Agent, Conv, fit, require_actions
 from headrace.envs.base import EnvSpec
 from headrace.part import Part
 
@@ -77,6 +77,7 @@ def strange_parts(part: Part) -> list[str]:
 
 def describe(agent: Agent, spec: EnvSpec, steps: int) -> Config:
     """The agent in an environment, for a run of so many steps."""
+    require_actions(agent, spec.box)
     config = Config(actions=spec.n_actions, frames=spec.frames, steps=steps)
     *sizes, config.channels = spec.frame_shape
     config.height, config.width = sizes or (1, 1)

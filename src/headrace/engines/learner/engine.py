@@ -49,7 +49,7 @@ class LearnerEngine:
         return int(self._step)
 
     @property
-    def action(self) -> int:
+    def action(self) -> Any:
         """The action to take now."""
         self._check_begun()
         return int(self._c.hr_action(self._pointer))

@@ -10,10 +10,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
-from headrace.envs.gym import IMPORTS, GymRules, require_module_name
+from headrace.envs.gym import IMPORTS, GymRules, Shown, require_module_name
+from headrace.envs.gym.actions import action_space
+from headrace.envs.gym.clock import WithClock
 from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
 from headrace.errors import BadSetting, EnvironmentFault, HeadraceError, raised, unknown
 from headrace.part import Keywords, at_path, imported
@@ -34,34 +36,33 @@ class GymEnv:
         """`name` is what it is called; `env` is the environment itself, where it is not to be made by its id."""
         rules = rules or GymRules()
         self._env = _wrapped(_made(name.removeprefix("gym/"), rules.kwargs) if env is None else env, rules.wrappers)
+        if isinstance(rules.clock, Shown):
+            self._env = WithClock(name, self._env, rules.clock.steps)
         space, actions = self._env.observation_space, self._env.action_space
         self._flat = space if not (isinstance(space, Box) and space.shape) and space.is_np_flattenable else None
         box = _box(name, gymnasium.spaces.flatten_space(space) if self._flat else space)
-        if not isinstance(actions, Discrete):
-            raise BadSetting(
-                f"{name} has the actions {actions}: only a Discrete action space can be learnt here. "
-                "gymnasium.wrappers.TransformAction can offer a few of these actions by number"
-            )
+        self._taken, names = action_space(name, actions)
         shape = (*box.shape, 1) if len(box.shape) == 2 else box.shape  # channels last
         stack = rules.frames
         dtype = "uint8" if box.dtype in (np.uint8, np.bool_) and not self._flat else "float32"
-        self._first_action, self._frame, self._dtype = int(actions.start), shape, np.dtype(dtype)
+        self._frame, self._dtype = shape, np.dtype(dtype)
         self.spec = EnvSpec(
             name=name,
             observation_shape=(*shape[:-1], shape[-1] * stack),
-            actions=tuple(str(action) for action in range(int(actions.n))),
+            actions=names,
             frames=stack,
             dtype=dtype,
             low=float(box.low.min()),
             high=float(box.high.max()),
+            box=isinstance(actions, Box),
         )
 
     def reset(self, seed: int) -> np.ndarray:
         return self._first(self._env.reset(seed=seed))
 
-    def step(self, action: int) -> TimeStep:
+    def step(self, action: Any) -> TimeStep:
         check_action(self.spec, action)
-        returned = self._env.step(self._first_action + action)
+        returned = self._env.step(self._taken(action))
         raw, reward, terminated, truncated, _ = self._whole("step", STEP, returned)
         successor, last = self._seen(raw), bool(terminated or truncated)
         obs = self._first(self._env.reset()) if last else successor

@@ -1,11 +1,11 @@
 """Saving a Gymnasium environment that was not made to be saved: its attributes, where they are plain values.
 
 Gymnasium has no way to save an environment. One whose attributes are numbers, strings, arrays, random generators and
-containers of these is all there when they are, with the generators from which its spaces sample; anything else (a
-simulator's handle, an object of some class, two names for one array) cannot be told from outside, and then the
-environment counts as one that cannot be saved. What cannot be seen at all is state outside of the environment: NumPy's
-global generator, a module's or a class's variables. An environment with methods `save()` (returning JSON values) and
-`restore(saved)` is saved by these.
+containers of these is all there when they are, with the generators from which its spaces sample; a MuJoCo simulation
+can be asked for its state. Anything else (another simulator's handle, an object of some class, two names for one array)
+cannot be told from outside, and then the environment counts as one that cannot be saved. What cannot be seen at all is
+state outside of the environment: NumPy's global generator, a module's or a class's variables. An environment with
+methods `save()` (returning JSON values) and `restore(saved)` is saved by these.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from numpy.lib.array_utils import byte_bounds
 
+from headrace.envs.gym.mujoco import handles, restore_simulation, save_simulation
 from headrace.envs.packing import pack, unpack
 
 _FIXED = (gymnasium.Space, EnvSpec, ModuleType, type)  # the same in every copy of an environment
@@ -62,20 +63,26 @@ def _save(layer: gymnasium.Env) -> Any:
         return layer.save()  # type: ignore[attr-defined]
     if hasattr(layer, "__slots__") and layer.__slots__:
         raise CannotSave(f"{type(layer).__name__} has slots")
-    plain = {name: value for name, value in vars(layer).items() if not _fixed(name, value)}
+    simulated = handles(layer)
+    plain = {name: value for name, value in vars(layer).items() if not _fixed(name, value) and name not in simulated}
     sampling = {name: space._np_random for name, space in _spaces(layer)}  # None where nothing was sampled yet
     try:
-        return pack([plain, sampling])
+        return pack([plain, sampling, *([save_simulation(layer)] if simulated else [])])
     except TypeError as error:
         raise CannotSave(str(error)) from error
 
 
 def _restore(layer: gymnasium.Env, saved: list[dict[str, Any]]) -> None:
-    values, sampling = saved
+    values, sampling, *simulation = saved
+    kept = handles(layer)
+    for state in simulation:
+        restore_simulation(layer, state)
     for name, space in _spaces(layer):
         space._np_random = sampling[name]
     attributes = vars(layer)
-    for name in [name for name, value in attributes.items() if not _fixed(name, value) and name not in values]:
+    for name in [
+        name for name, value in attributes.items() if not _fixed(name, value) and name not in (*values, *kept)
+    ]:
         del attributes[name]
     attributes.update(values)
 
