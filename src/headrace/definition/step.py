@@ -157,7 +157,7 @@ def _(policy: Gaussian, agent: Agent, eps: Any, draws: Draws) -> Choice:
     """Finite whatever has become of the parameters: that is watched where it is learnt from."""
     at_random, own = draws.explore < eps, sample(policy, draws.policy[:, 0])
     action = jnp.where(at_random, 2 * draws.policy[:, 1] - 1, own)
-    return Choice(jnp.where(jnp.isfinite(action), action, 0), ~at_random)
+    return Choice(jnp.where(policy.valid & jnp.isfinite(action), action, 0), ~at_random)
 
 
 def _among(q: ByAction, agent: Agent, eps: Any, draws: Draws) -> Choice:
