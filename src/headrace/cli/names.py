@@ -77,6 +77,7 @@ def envs(word: str = "") -> list[dict[str, Any]]:
                 "name": found.name,
                 "observation": list(spec.observation_shape) if spec else None,
                 "actions": list(spec.actions) if spec else None,
+                "box": spec.box if spec else None,  # whether an action is a number for each of these
                 "install": found.install or None,
                 "rules": to_json(found.rules),
                 "about": found.about,
@@ -85,13 +86,18 @@ def envs(word: str = "") -> list[dict[str, Any]]:
     return rows
 
 
+def _kind(env: dict[str, Any]) -> str:
+    return "numbers" if env["box"] else "actions"
+
+
 def _env_lines(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     width = max(len(env["name"]) for env in found)
     for env in found:
         seen = "x".join(map(str, env["observation"]))
-        yield f"{env['name']:{width}}  sees {seen:9} {len(env['actions']):>2} actions  {env['about']}"
+        yield f"{env['name']:{width}}  sees {seen:9} {len(env['actions']):>2} {_kind(env)}  {env['about']}"
     if len(found) == 1:
-        yield from ("", f"actions: {', '.join(found[0]['actions'])}")
+        told = "one number for each coordinate of a box" if found[0]["box"] else ", ".join(found[0]["actions"])
+        yield from ("", f"actions: {told}")
         rules = (f"--set env.{name}={value}" for name, value in found[0]["rules"].items() if name != "part")
         yield f"rules:   {'  '.join(rules) or 'none that can be set'}"
 

@@ -140,7 +140,7 @@ FAMILIES: dict[str, Family] = {
         members=(),
         rules=GymRules(),
         forms={"host": Form(_gymnasium, ("gymnasium",), "gym")},
-        about="any registered Gymnasium environment with discrete actions: gym/ID",
+        about="any registered Gymnasium environment with discrete actions or boxes: gym/ID",
     ),
     "own": Family(
         members=(),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.agents import Agent, Clip, Spr, StreamQ, SumOverHorizon, Unguarded
+from headrace.agents import Agent, Clip, ObGd, Spr, SumOverHorizon, Unguarded
 
 Row = Mapping[str, float]  # a log point: values by column of metrics.csv, "step" among them
 
@@ -168,8 +168,8 @@ def _guard(agent: Agent) -> str:
 
 def _slower(agent: Agent) -> str:
     """Smaller steps, as the rule has them."""
-    if isinstance(agent.td, StreamQ):
-        return f"a larger bound, as --set td.kappa={2 * agent.td.kappa:g}"
+    if isinstance(getattr(agent.td, "step_size", None), ObGd):
+        return f"a larger bound, as --set td.kappa={2 * getattr(agent.td, 'kappa', math.nan):g}"
     lr = getattr(agent.td, "lr", math.nan)
     return f"a smaller learning rate, as --set td.lr={lr / 3:.1g}"
 

@@ -24,7 +24,7 @@ SMALL = ["network=Mlp((8,), 8)", "aux.objective.horizon=2"]
 
 
 def test_numbers_between_minus_one_and_one_are_scaled_to_the_bounds_and_others_clipped() -> None:
-    take, names = action_space("x", Box(np.array([-2.0, 0.0]), np.array([2.0, 10.0]), dtype=np.float32))
+    take, names = action_space("x", Box(np.float32([-2, 0]), np.float32([2, 10])))
     assert names == ("0", "1")
     for given, wanted in (([0, 0], [0, 5]), ([-1, 1], [-2, 10]), ([9, -9], [2, 0]), ([0.5, -0.5], [1, 2.5])):
         taken = take(given)

@@ -22,6 +22,7 @@ from headrace.part import Keywords, at_path, imported
 
 RESET = ("observation", "info")  # what Gymnasium says that these return
 STEP = ("observation", "reward", "terminated", "truncated", "info")
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 LONG = 16  # an axis beyond this is a side of an image rather than its channels
 
 
@@ -80,10 +81,14 @@ class GymEnv:
 
     def render(self) -> np.ndarray:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws into memory, and must not look for a screen
+        if not any(os.environ.get(name) for name in DISPLAYS):
+            os.environ.setdefault("MUJOCO_GL", "egl")  # draws without a display, where it is installed
         try:
             picture = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as error:
             raise HeadraceError(f"{self.spec.name} cannot be drawn: {error}") from error
+        except Exception as error:
+            raise HeadraceError(f"{self.spec.name} cannot be drawn: it raised {raised(error)}") from error
         if picture is None:
             raise HeadraceError(f"{self.spec.name} cannot be drawn: it has no render mode rgb_array")
         return np.asarray(picture, np.uint8)
