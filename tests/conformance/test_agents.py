@@ -26,9 +26,7 @@ from tests.definition.support import (
 )
 
 # Of parts that others here have too.
-KIN = {"released-down", "released-dqn+spr", "released-four", *FAMILY}.difference(
-    ("q+implicit+spr+orth2", "q+decayed", "sarsa")
-)
+KIN = {"released-down", "released-dqn+spr", "released-four", *FAMILY}.difference(("q+implicit", "sarsa", "ac"))
 ALL = [pytest.param(name, marks=pytest.mark.long) if name in KIN else name for name in KNOWN]
 STEPS = 30
 MIDDLE = 4  # the step after it is the fifth, at which `Every(5)` is open

@@ -25,7 +25,16 @@ from headrace.agents import (
 from headrace.definition import evaluate as evaluation
 from headrace.definition.evaluate import actor_modules, evaluate
 from headrace.definition.networks import Layout, action_vectors, layout_of, outputs
-from headrace.definition.policies import Gaussian, Softmax, entropy, log_prob, policy_of, preferences, sample
+from headrace.definition.policies import (
+    Gaussian,
+    Softmax,
+    entropy,
+    greedy_action,
+    log_prob,
+    policy_of,
+    preferences,
+    sample,
+)
 from headrace.definition.step import act, draw_step, init_agent, learn
 from headrace.definition.td import init_td, update_td
 from headrace.definition.transition import Draws, StepContext
@@ -105,6 +114,7 @@ def test_gradients_of_log_pi_and_of_the_entropy_are_finite_differences(box, acti
         obs = jnp.array([0.5, -1.0, 2.0], jnp.float64)
         t = transition(obs, 0, 0.0, obs)._replace(action=jnp.asarray(action), obs=obs, next_obs=obs)
 
+        @compiled
         def values(h):
             moved = jax.tree.map(lambda w, d: w + h * d, params, along)
             return evaluate(agent.td, layout, moved, (), t, CONTEXT)
@@ -124,8 +134,8 @@ def test_a_softmax_is_its_definition_and_what_is_no_action_counts_for_nothing():
     assert isinstance(policy, Softmax)
     assert [float(log_prob(policy, a)) for a in (0, 1)] == pytest.approx(np.log(p))
     assert float(entropy(policy)) == pytest.approx(-np.sum(p * np.log(p)))
-    grid = (np.stack(np.meshgrid(*[np.arange(60) + 0.5] * 3), -1).reshape(-1, 3) / 60).astype(np.float32)
-    drawn = np.asarray(jax.vmap(lambda u: jnp.argmax(preferences(policy, u).q - 1e9 * ~policy.valid))(grid))
+    grid = (np.stack(np.meshgrid(*[np.arange(40) + 0.5] * 3), -1).reshape(-1, 3) / 40).astype(np.float32)
+    drawn = np.asarray(compiled(jax.vmap(lambda u: greedy_action(preferences(policy, u))))(grid))
     assert np.bincount(drawn, minlength=3) / len(drawn) == pytest.approx([*p, 0], abs=0.01)
 
 
