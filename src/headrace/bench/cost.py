@@ -92,15 +92,16 @@ def backward(layers: Sequence[Shape], images: int = 1, times: float = 1.0) -> Co
     return total(to_weights(layers, images, times), to_inputs(layers[1:], images, times))
 
 
-def cost_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> Cost:
+def cost_of(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, box: bool = False) -> Cost:
     """The work of one step in which everything learns that the agent has."""
     network = fit(agent.network, observation_shape)
     encoder = _encoder(network, observation_shape)
     latent = network.latent_shape(observation_shape)
-    projection, head = Shape(1, prod(latent), network.hidden), Shape(1, network.hidden, n_actions)
+    outputs = 2 * n_actions if box else n_actions  # a mean and a scale for each number
+    projection, head = Shape(1, prod(latent), network.hidden), Shape(1, network.hidden, outputs)
     values = _values(agent.td, [*encoder, projection, head])
     beside = _beside(agent.aux, network, encoder, projection, latent)
-    return total(values, beside, Cost(state_floats=_state_floats(agent, observation_shape, n_actions)))
+    return total(values, beside, Cost(state_floats=_state_floats(agent, observation_shape, n_actions, box)))
 
 
 def _encoder(network: Any, observation_shape: tuple[int, ...]) -> list[Shape]:
@@ -165,9 +166,9 @@ def _dynamics(network: Any, latent: tuple[int, ...]) -> list[Shape]:
     return [Shape(height * width, 9 * channels, channels)] * 2
 
 
-def _state_floats(agent: Agent, observation_shape: tuple[int, ...], n_actions: int) -> int:
+def _state_floats(agent: Agent, observation_shape: tuple[int, ...], n_actions: int, box: bool) -> int:
     """Elements of all arrays that every step changes."""
-    modules = module_shapes(agent, observation_shape, n_actions)
+    modules = module_shapes(agent, observation_shape, n_actions, box)
     sizes = {name: count({name: layers}) for name, layers in modules.items()}
     value = sum(sizes[name] for name in ("encoder", "projection", "head"))
     second = sum(size for name, size in sizes.items() if name.startswith("h_"))

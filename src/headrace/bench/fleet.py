@@ -41,7 +41,7 @@ def measure_fleet(suite: str, game: str | None, variant: str, streams: int, seco
         raise BadSetting(f"{len(games)} games need as many streams at least, got {streams}: --game names one of them")
     envs = [environment(name).compiled() for name in shared_out(games, streams)]
     agent = agent_named(variant)
-    costs = [cost_of(agent, env.spec.observation_shape, env.spec.n_actions) for env in envs]
+    costs = [cost_of(agent, env.spec.observation_shape, env.spec.n_actions, env.spec.box) for env in envs]
     fleet = Fleet([agent] * streams, envs, list(range(streams)), STEPS)
     result = {"on": "fleet", "suite": suite, "games": games, "variant": variant, "streams": streams}
     return {**result, "device": device(), **_measured(fleet, costs, seconds)}

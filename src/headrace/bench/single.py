@@ -25,7 +25,7 @@ Rates = dict[str, dict[str, list[Block]]]  # by engine and kind
 def measure(suite: str, game: str | None, variant: str, engines: Sequence[str], seconds: float) -> Figures:
     """The figures of each engine; `seconds` is about how long each kind of measurement takes."""
     place, agent = place_of(suite, game), agent_named(variant)
-    cost = cost_of(agent, place.spec.observation_shape, place.spec.n_actions)
+    cost = cost_of(agent, place.spec.observation_shape, place.spec.n_actions, place.spec.box)
     contenders = [Contender(engine, agent, place) for engine in engines]
     first = {c.engine: c.warm_up(seconds / BLOCKS) for c in contenders}
     before = measure_peaks(cost)
