@@ -32,7 +32,7 @@ def words(name: str, out: Path, *more: str) -> list[str]:
         ("octax/", "'octax/' names no environment: name one, such as octax/airplane, "),
         ("gym/", "'gym/' names no environment: give an id after the slash (any registered Gymnasium environment with "),
         ("gym/headrace/Imag-v0", "unknown environment 'gym/headrace/Imag-v0'; did you mean 'gym/headrace/Image-v0'?"),
-        ("gym/Pendulum-v1", "Qrc compares a few actions by number, and here an action is a point of a box: take "),
+        ("gym/Pendulum-v1", "StreamQ compares a few actions by number, and here an action is a point of a box: "),
         ("gym/headrace/Small-v0", "an image of 20 x 20 is too small for Conv("),
         (
             "gym/headrace/ChannelsFirst-v0",
