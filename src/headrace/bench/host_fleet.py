@@ -60,16 +60,20 @@ def _games(suite: str, game: str | None) -> list[str]:
 
 def _environments(pool: Pool, seconds: float) -> dict[str, float]:
     """All environments at once, taking random actions, a turn after the other as in a fleet."""
-    random, actions = np.random.default_rng(0), np.array([spec.n_actions for spec in pool.specs])
+    random, counts = np.random.default_rng(0), np.array([spec.n_actions for spec in pool.specs])
     pool.reset(range(len(pool.specs)))
     turns = 0
+
+    def some(rows: slice) -> np.ndarray:
+        room = pool.shared.action[rows]
+        return random.uniform(-1, 1, room.shape) if pool.specs[0].box else random.integers(0, counts[rows])
 
     def turn() -> None:
         nonlocal turns
         for part, rows in enumerate(pool.parts):
             while not pool.ready(part):
                 time.sleep(0)
-            pool.start(part, random.integers(0, actions[rows]), turns + 1)
+            pool.start(part, some(rows), turns + 1)
         turns += 1
 
     turn()
