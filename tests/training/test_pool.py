@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def pool() -> Iterator[Pool]:
     pool.close()
 
 
-def step(pool: Pool, actions: Sequence[int], number: int) -> TimeStep:
+def step(pool: Pool, actions: Any, number: int) -> TimeStep:
     """Both parts at once, waited for in the other order."""
     for part, rows in enumerate(pool.parts):
         pool.start(part, np.asarray(actions)[rows], number)
@@ -46,6 +47,20 @@ def test_each_row_is_the_environment_alone(pool: Pool) -> None:
         for row, env in enumerate(alone):
             for many, one in zip(together, env.step(1), strict=True):
                 np.testing.assert_array_equal(many[row], np.asarray(one, many.dtype))
+
+
+@pytest.mark.long
+def test_rows_in_boxes_take_their_own_numbers() -> None:
+    env = environment("gym/Pendulum-v1")
+    pool, alone = Pool([env, env], workers=1), [env.host(), env.host()]
+    try:
+        np.testing.assert_array_equal(pool.reset([0, 1]), [game.reset(seed) for seed, game in enumerate(alone)])
+        for number, actions in enumerate(np.linspace(-1, 1, 10, dtype=np.float32).reshape(5, 2, 1), start=1):
+            together = step(pool, actions, number)
+            for row, game in enumerate(alone):
+                np.testing.assert_array_equal(together.obs[row], game.step(actions[row]).obs)
+    finally:
+        pool.close()
 
 
 def test_what_was_saved_goes_on_alike(pool: Pool) -> None:
