@@ -16,7 +16,7 @@ from headrace.envs.registry import EnvLike, environment_given
 from headrace.envs.stacked import whole_observations
 from headrace.errors import BadSetting, HeadraceError
 from headrace.part import is_foreign
-from headrace.policy import Policy
+from headrace.policy import PARAMS, Policy
 from headrace.runs import checkpoints
 from headrace.runs.checkpoints import Checkpoint
 from headrace.runs.folder import RunFolder
