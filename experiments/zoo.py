@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 from pack import cells
 
 import headrace
+from headrace.cli.zoo import describe
 from headrace.errors import HeadraceError
 from headrace.policy import PARAMS, SCALE, Policy
 from headrace.runs import checkpoints, manifest, packs
@@ -28,11 +30,12 @@ from headrace.runs.checkpoints import Saved
 from headrace.runs.files import write_atomically
 from headrace.runs.folder import CHECKPOINTS, EVALUATIONS, METRICS, SCORED_POINTS
 from headrace.runs.rows import picked
-from headrace.runs.zoo import HOME
+from headrace.runs.zoo import HOME, names
 from headrace.training.evaluation import host_of, newest_checkpoint, played
 from headrace.training.periodic import EPSILON, MAX_STEPS, SEED
 from headrace.training.run import run_of
 
+PAGE = Path(__file__).parents[1] / "docs/zoo.md"
 ACTS = (*(f"{PARAMS}{module}/" for module in ("encoder", "projection", "head")), SCALE)
 LARGE = 20_000  # numbers of an array: a larger one is packed in float16
 CURVE_POINTS, EPISODES = 100, 30
@@ -126,7 +129,24 @@ def main() -> None:
             raise HeadraceError(f"the pack would have {len(data):,} bytes, {MOST_BYTES:,} are allowed")
         target.parent.mkdir(exist_ok=True)
         write_atomically(target, data)
+    PAGE.write_text(with_block(PAGE.read_text(), "\n".join(table())))
     print(f"{target}: {len(files)} agents, {target.stat().st_size:,} bytes")
+
+
+def table() -> Iterator[str]:
+    """What the documentation shows of the agents."""
+    yield "| name | agent | environment | steps | score | return | actions changed |"
+    yield "|---|---|---|---|---|---|---|"
+    for found in (describe(f"{HOME.name}/{name}") for name in names()):
+        steps, played = f"{found['steps'] / 1e6:g}M", f"{found['mean']:.1f} ± {found['std']:.1f}"
+        place, changed = f"`{found['agent']}` | {found['env']}", f"{found['changed']:.2%}"
+        yield f"| `{found['name']}` | {place} | {steps} | {found['score']:.1f} | {played} | {changed} |"
+
+
+def with_block(page: str, text: str) -> str:
+    """The page with the text between its markers."""
+    begin, end = "<!-- zoo: written by experiments/zoo.py -->\n", "<!-- end of zoo -->"
+    return page[: page.index(begin) + len(begin)] + text + "\n" + page[page.index(end) :]
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ def test_a_shell_completes_commands_options_and_names(capsys: pytest.CaptureFixt
         ("headrace train qrc minatar/breakout --che", 4, "--checkpoint-every"),
         ("headrace train qrc minatar/breakout --engine le", 5, "learner"),
         ("headrace tune strq mina", 3, "minatar/freeway"),
+        ("headrace play zoo/cart", 2, "zoo/cartpole"),
     ):
         words = f"COMP_WORDS=({typed}); COMP_CWORD={number}"
         done = subprocess.run(["bash", "-c", f"{script}\n{words}; {ask}"], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from headrace.runs.zoo import HOME, names
 from headrace.training.run import run_of
 
 ABOUT = "the trained agents that come with headrace, to play and evaluate"
-CELLS = "{:<24} {:<13} {:<24} {:>6} {:>13}"
+CELLS = "{:<20} {:<15} {:<23} {:>6} {:>15}"
 USES = """
 headrace play zoo/breakout              a video of an episode
 headrace eval zoo/breakout              the returns of 30 episodes
@@ -40,6 +40,7 @@ def describe(path: str) -> dict[str, Any]:
         "seed": trained.seed,
         "score": score.mean if score else None,
         **{name: float(column[-1]) for name, column in folder.evaluations().items() if name != "step"},
+        "changed": folder.manifest["changed"],
         "command": trained.command,
         "commit": folder.manifest["commit"],
     }

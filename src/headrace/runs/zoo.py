@@ -15,7 +15,7 @@ HOME = Path(__file__).parents[1] / "zoo"
 
 
 def names() -> list[str]:
-    return list(packs.load(HOME / packs.FILE)) if (HOME / packs.FILE).is_file() else []
+    return list(packs.load(HOME / packs.FILE))
 
 
 def located(path: str | Path) -> Path:
