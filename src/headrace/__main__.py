@@ -3,7 +3,7 @@
 import sys
 
 from headrace.cli.interrupts import CtrlC, stopped
-from headrace.cli.streams import secure
+from headrace.cli.stdio import secure
 
 
 def main() -> int:

@@ -85,7 +85,7 @@ def _mean(values: list[float]) -> float:
 # the command
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder, a packed run, or a folder of runs")
     parser.add_argument("--limits", action="store_true", help="say also what is looked for, and from which limits on")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 
 ABOUT = "take a run's agent out of headrace: a learner in C, or its policy in ONNX or C"
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="a run's folder, as `headrace train` names it")
     add("--to", required=True, metavar="KIND", help="learner, which goes on learning; or the policy alone: onnx, c")

@@ -11,19 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from headrace.agents import VARIANTS
-from headrace.analysis import doctor as doctor_command
-from headrace.analysis import watch as watch_command
-from headrace.cli import bench as bench_command
-from headrace.cli import completion as completion_command
-from headrace.cli import export as export_command
-from headrace.cli import latents as latents_command
-from headrace.cli import names as names_command
-from headrace.cli import report as report_command
-from headrace.cli import reproduce as reproduce_command
-from headrace.cli import show as show_command
-from headrace.cli import sweep as sweep_command
-from headrace.cli import tune as tune_command
-from headrace.cli import zoo as zoo_command
+from headrace.analysis import doctor, watch
+from headrace.cli import bench, completion, export, latents, names, report, reproduce, show, sweep, tune, zoo
 from headrace.cli.interrupts import INTERRUPTED, stopped
 from headrace.cli.output import notify, print_anything, put
 from headrace.engines.jax.programs import reuse_compiled_programs
@@ -146,28 +135,24 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=f"headrace {machine_facts()['headrace']}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _train_words(_command(commands, "train", _train, "train an agent, or continue where it stopped"))
-    sweep_command.add_words(_command(commands, "sweep", sweep_command.run, sweep_command.ABOUT), _number)
-    tune_command.add_words(_command(commands, "tune", tune_command.run, tune_command.ABOUT), _number)
+    _add(commands, sweep, tune)
     _eval_words(_command(commands, "eval", _evaluate, "play episodes with a run's agent, learning nothing"))
     _play_words(_command(commands, "play", _play, "write a video of an episode"))
-    export_command.add_words(_command(commands, "export", export_command.run, export_command.ABOUT))
-    show_command.add_words(_command(commands, "show", show_command.run, show_command.ABOUT))
-    doctor_command.add_words(_command(commands, "doctor", doctor_command.run, doctor_command.ABOUT))
-    latents_command.add_words(_command(commands, "latents", latents_command.run, latents_command.ABOUT), _number)
-    report_command.add_words(_command(commands, "report", report_command.run, report_command.ABOUT), _number)
-    watch_command.add_words(_command(commands, "watch", watch_command.run, watch_command.ABOUT), _number)
-    reproduce_command.add_words(
-        _command(commands, "reproduce", reproduce_command.run, reproduce_command.ABOUT), _number
-    )
-    bench_command.add_words(_bare_command(commands, "bench", bench_command.run, bench_command.ABOUT), _number)
-    _command(commands, "variants", names_command.show_variants, "the agents that have a name")
-    names_command.add_env_words(
-        _command(commands, "envs", names_command.show_envs, "the environments that have a name")
-    )
-    _command(commands, "zoo", zoo_command.run, zoo_command.ABOUT)
-    complete = completion_command.command(parser.options)
-    completion_command.add_words(_bare_command(commands, "completion", complete, completion_command.ABOUT))
+    _add(commands, export, show, doctor, latents, report, watch, reproduce)
+    bench.add_words(_bare_command(commands, "bench", bench.run, bench.ABOUT), _number)
+    _command(commands, "variants", names.show_variants, "the agents that have a name")
+    names.add_env_words(_command(commands, "envs", names.show_envs, "the environments that have a name"))
+    _command(commands, "zoo", zoo.run, zoo.ABOUT)
+    complete = completion.command(parser.options)
+    completion.add_words(_bare_command(commands, "completion", complete, completion.ABOUT))
     return parser
+
+
+def _add(commands: Any, *modules: Any) -> None:
+    """A command for each module, named like it."""
+    for module in modules:
+        name = module.__name__.rpartition(".")[2]
+        module.add_words(_command(commands, name, module.run, module.ABOUT), _number)
 
 
 def _bare_command(commands: Any, name: str, call: Callable[[argparse.Namespace], int], about: str) -> Any:
@@ -213,7 +198,7 @@ def _train_words(parser: argparse.ArgumentParser) -> None:
         help=f"also send metrics to {', '.join(SINKS)}",
     )  # fmt: skip
     parser.add_argument("--checkpoint-every", type=_number, metavar="STEPS", help="instead of once a minute")
-    sweep_command.add_watch_words(parser, _number)
+    sweep.add_watch_words(parser, _number)
     parser.add_argument("--quiet", action="store_true", help="no progress line")
 
 
@@ -264,16 +249,12 @@ def _train(words: argparse.Namespace) -> int:
 
 
 def _trained_text(result: dict[str, Any]) -> str:
-    score = f"score {_score_text(result)}" if result["score_points"] else ""
+    score = f"score {show.score_text(result)}" if result["score_points"] else ""
     if result["did_nothing"]:
         return f"already finished, nothing to do: {result['path']}  {score}".rstrip()
     if result["status"] == "interrupted":
         return f"stopped at step {result['steps_done']:,} and saved; the same command continues: {result['path']}"
     return f"finished {result['steps_done']:,} steps: {result['path']}  {score}".rstrip()
-
-
-def _score_text(result: dict[str, Any]) -> str:
-    return show_command.score_text(result)
 
 
 def _evaluate(words: argparse.Namespace) -> int:

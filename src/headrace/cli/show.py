@@ -28,7 +28,7 @@ WIDTH = 90  # letters of a line of settings
 CHANGED = "its digest is not the one with which it finished: a table or checkpoint was changed since"
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder as `train` names it, or zoo/NAME")
 
 
