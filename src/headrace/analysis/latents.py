@@ -105,7 +105,7 @@ def analyse(
     points: dict[str, np.ndarray] = {"episode": seen.episode.astype(np.int32)}
     steps = []
     for snapshot in encoders:
-        latents = _latents(run, seen, snapshot)
+        latents = Policy(run.agent, snapshot.arrays).latents(seen.observations)
         steps.append(_at_step(run, seen, snapshot, latents))
         say(f"step {snapshot.step:,}: effective rank {steps[-1].effective_rank:.1f}")
         for perplexity in perplexities:
@@ -123,10 +123,6 @@ def _encoders(path: Path, say: Callable[[str], None]) -> tuple[Run, list[Snapsho
     if not encoders:
         raise HeadraceError(f"{path} has no checkpoint and no snapshot: there are no latents to look at")
     return run_of(RunFolder.read(path).identity), encoders
-
-
-def _latents(run: Run, seen: Trajectory, snapshot: Snapshot) -> np.ndarray:
-    return Policy(run.agent, snapshot.arrays).latents(seen.observations)
 
 
 def _at_step(run: Run, seen: Trajectory, snapshot: Snapshot, latents: np.ndarray) -> AtStep:

@@ -65,7 +65,7 @@ def page(
         tag("a", "to the content", class_="skip", href="#report"),
         tag("header", tag("h1", title), tag("p", about, " ", tag("span", class_="live", role="status")), class_="top"),
         tag("div", tag("div", _tabs(context), _contents(parts), _switches(context)), class_="bar"),
-        tag("main", _report(context, parts), _run_place()),
+        tag("main", tag("div", [_section(context, part, body) for part, body in parts], id="report"), _run_place()),
         tag("footer", "Made by headrace from the runs' own files. Opens without a network.", class_="foot"),
         tag("script", Html(safe_json(data)), type="application/json", id="data"),
         tag("script", Html(script())),
@@ -96,10 +96,6 @@ def _contents(parts: Sequence[tuple[Section, Body]]) -> Html:
         class_="strip sections",
         aria_label="sections",
     )
-
-
-def _report(context: Context, parts: Sequence[tuple[Section, Body]]) -> Html:
-    return tag("div", [_section(context, part, body) for part, body in parts], id="report")
 
 
 def _section(context: Context, part: Section, body: Body) -> Html:

@@ -63,13 +63,12 @@ def _norms(record: Record, found: Latents) -> Body:
 
 def _planes(record: Record) -> list[Body]:
     return [
-        panel(f"run-tsne-{step}-{perplexity:g}", points(_plane_title(step, perplexity), _thinned(plane)))
+        panel(
+            f"run-tsne-{step}-{perplexity:g}",
+            points(f"t-SNE at step {step_label(step)}, perplexity {perplexity:g}", _thinned(plane)),
+        )
         for (step, perplexity), plane in sorted(read_points(record.path).items())
     ]
-
-
-def _plane_title(step: int, perplexity: float) -> str:
-    return f"t-SNE at step {step_label(step)}, perplexity {perplexity:g}"
 
 
 def _thinned(plane: np.ndarray) -> np.ndarray:
