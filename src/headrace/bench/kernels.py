@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 NO_KERNEL = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id"}
 
 
+BODIES = re.compile(r"body=%?([\w.-]+)")
+
+
 class Loop(NamedTuple):
     """The largest loop of a compiled program."""
 
@@ -28,7 +31,7 @@ class Loop(NamedTuple):
 
 def compiled_loop(text: str) -> Loop:
     """From the text of an optimised program."""
-    loops = {name: line for line in re.findall(r"^.* while\(.*$", text, re.MULTILINE) for name in _bodies(line)}
+    loops = {name: line for line in re.findall(r"^.* while\(.*$", text, re.MULTILINE) for name in BODIES.findall(line)}
     computations = {name: body for name, body in _computations(text) if name in loops}
     if not computations:
         return Loop({}, None)
@@ -37,10 +40,6 @@ def compiled_loop(text: str) -> Loop:
     passes = re.search(r"known_trip_count\W+n\W+(\d+)", loops[largest])
     operations = {kind: n for kind, n in kinds.most_common() if kind not in NO_KERNEL}
     return Loop(operations, int(passes[1]) if passes else None)
-
-
-def _bodies(line: str) -> list[str]:
-    return re.findall(r"body=%?([\w.-]+)", line)
 
 
 def _computations(text: str) -> Iterator[tuple[str, str]]:
