@@ -50,13 +50,13 @@ def within(default: float, low: float = -math.inf, high: float = math.inf) -> An
 
 
 def since(default: Part, before: Part) -> Any:
-    """A part that was not always there: what was written before it came stands for `before`."""
+    """A field of a later version: JSON that was written without it means `before`."""
     return field(default=default, metadata={"before": before})
 
 
 def added(default: Any) -> Any:
-    """A field that was not always there, whose default is what there was before: it is written and printed only where
-    it differs, so that what was made before keeps its identity and its name."""
+    """A field of a later version, whose default is what was done before. It is written and printed only where it
+    differs, so that older agents keep their identity and name."""
     return field(default=default, metadata={"added": True})
 
 
@@ -203,7 +203,7 @@ def to_json(part: Part) -> dict[str, Any]:
 
 
 def _written(part: Part) -> dict[str, Any]:
-    """The settings that are written down: all but those that were added later and say what went without saying."""
+    """The settings that are written: all but `added` ones at their default."""
     unsaid = {f.name: f.default for f in dataclasses.fields(part) if f.metadata.get("added")}
     return {name: value for name, value in part.settings().items() if name not in unsaid or value != unsaid[name]}
 

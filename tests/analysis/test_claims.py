@@ -8,7 +8,7 @@ import time
 import pytest
 
 from headrace.analysis.artefacts import pairs_table
-from headrace.analysis.claims import CLAIMS, claims_table, cosine_matrix, judge, spoken_of
+from headrace.analysis.claims import CLAIMS, claims_table, cosine_matrix, has_claims, judge
 from headrace.analysis.paper import UNITS, table
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import groups
@@ -180,4 +180,4 @@ def test_claims_are_made_of_the_papers_suites_and_lengths_alone(tmp_path):
     write_run(tmp_path, make_run("qrc", "minatar/breakout", steps=5e6, settings=("env.sticky=0",)), 1.0)
     write_run(tmp_path, make_run("qrc", "probe/delayed", steps=5e6), 1.0)
     found = groups(find_runs(tmp_path).records)
-    assert [group.title for group in found if spoken_of(group)] == ["minatar, 5M steps"]
+    assert [group.title for group in found if has_claims(group)] == ["minatar, 5M steps"]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from headrace.analysis.report.parts import Memory
-from headrace.analysis.report.run_cache import Shelf
+from headrace.analysis.report.run_cache import RunCache
 from headrace.analysis.report.server import HOST, Server
 from headrace.cli.main import main
 from headrace.errors import HeadraceError
@@ -166,20 +166,20 @@ def test_a_link_out_of_the_folder_is_not_read(runs, tmp_path):
     outside = tmp_path / "outside.csv"
     shutil.move(run / "metrics.csv", outside)
     os.symlink(outside, run / "metrics.csv")
-    found = Shelf(runs).look()
+    found = RunCache(runs).look()
     assert [problem.path for problem in found.problems] == [run]
     assert "link that leads out" in found.problems[0].why
     assert run not in [record.path for record in found.records]
 
 
 def test_a_link_that_appears_later_is_not_read_either(runs, tmp_path):
-    shelf = Shelf(runs)
-    assert len(shelf.look().records) == 4
+    cache = RunCache(runs)
+    assert len(cache.look().records) == 4
     run = next(runs.glob("qrc_*seed0*"))
     shutil.move(run / "metrics.csv", tmp_path / "outside.csv")
     os.symlink(tmp_path / "outside.csv", run / "metrics.csv")
     append(run, 6_000_000, 1.0)
-    assert len(shelf.look().records) == 3
+    assert len(cache.look().records) == 3
 
 
 def test_only_what_has_changed_is_read_and_made_again(server, runs):
@@ -188,7 +188,7 @@ def test_only_what_has_changed_is_read_and_made_again(server, runs):
     made = live.memory.made
     time.sleep(0.15)
     assert live.site() is not before  # it has looked again
-    assert (live.shelf.reads, live.memory.made) == (0, made)
+    assert (live.cache.reads, live.memory.made) == (0, made)
     going = write_run(runs, make_run("qrc", GAME, seed=9, steps=5e6), 3.0, status="running", share=0.2)
     time.sleep(0.15)
     live.site()
@@ -196,22 +196,22 @@ def test_only_what_has_changed_is_read_and_made_again(server, runs):
     append(going, 1_100_000, 2.5)
     time.sleep(0.15)
     fresh = {part.id: body.version for part, body in live.site().parts}
-    assert live.shelf.reads == 1
+    assert live.cache.reads == 1
     changed = {name for name in fresh if fresh[name] != versions[name]}
     assert changed == {"overview", "curves-minatar_5M"}
     assert live.memory.made - made == 3  # and the representation, which came out the same
 
 
 def test_a_new_run_and_a_dead_one_are_seen(runs):
-    shelf = Shelf(runs)
-    assert len(shelf.look().records) == 4
+    cache = RunCache(runs)
+    assert len(cache.look().records) == 4
     write_run(runs, make_run("strq", GAME, steps=5e6), 3.0)
-    assert len(shelf.look().records) == 5
+    assert len(cache.look().records) == 5
     shutil.rmtree(next(runs.glob("dqn_*seed1*")))
-    assert len(shelf.look().records) == 4
+    assert len(cache.look().records) == 4
     shutil.rmtree(runs)
     with pytest.raises(HeadraceError, match="does not exist"):
-        shelf.look()
+        cache.look()
 
 
 def test_a_killed_process_is_seen_although_no_file_changes(runs):
@@ -220,9 +220,9 @@ def test_a_killed_process_is_seen_although_no_file_changes(runs):
     run = write_run(runs, make_run("strq", GAME, steps=5e6), 3.0, status="running", share=0.3)
     with (run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        shelf = Shelf(runs)
-        assert [r.state for r in shelf.look().records if r.agent == "strq"] == ["running"]
-    assert [r.state for r in shelf.look().records if r.agent == "strq"] == ["interrupted"]
+        cache = RunCache(runs)
+        assert [r.state for r in cache.look().records if r.agent == "strq"] == ["running"]
+    assert [r.state for r in cache.look().records if r.agent == "strq"] == ["interrupted"]
 
 
 def test_a_folder_without_runs_yet_is_served_and_filled(tmp_path):

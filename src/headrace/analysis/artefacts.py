@@ -1,4 +1,4 @@
-"""Everything that can be made of runs, in the order in which a report shows it: tables and named figures."""
+"""All tables and figures of a report, in its order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.analysis import figures
 from headrace.analysis.ablations import ablation_table, effect, present
-from headrace.analysis.claims import COSINE, Judgement, claims_table, judge, spoken_of
+from headrace.analysis.claims import COSINE, Judgement, claims_table, has_claims, judge
 from headrace.analysis.comparison import pairwise
 from headrace.analysis.cost import cost_table
 from headrace.analysis.curves import SHORT_RUNS, env_curves, suite_curves
@@ -46,11 +46,11 @@ class Drawn(NamedTuple):
 
 def judgements(groups: Sequence[Group], rng: np.random.Generator) -> list[Judgement]:
     """The paper's claims on every group of a suite that the paper has."""
-    return [found for group in groups if spoken_of(group) for found in judge(group, rng)]
+    return [found for group in groups if has_claims(group) for found in judge(group, rng)]
 
 
 def tables(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Table]:
-    """Every table; one without rows is left out."""
+    """Every table that has rows."""
     made = [coverage_table(group) for group in groups]
     for group in groups:
         units = dict.fromkeys((paper_unit(group.suite), UNITS["score"]))
@@ -76,7 +76,7 @@ def looks_in(groups: Sequence[Group]) -> Looks:
 
 
 def drawings(groups: Sequence[Group], rng: np.random.Generator, looks: Looks | None = None) -> Iterator[Drawn]:
-    """Every figure there are runs for, one at a time; `looks` where the groups are part of a larger report."""
+    """Every figure that has runs, one at a time; `looks` are those of a larger report of which the groups are part."""
     looks = looks or looks_in(groups)
     for group in groups:
         yield from _curves(group, looks, rng)

@@ -59,14 +59,14 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """Something the paper says. `judge` finds the number with its interval, and how it is to be read."""
+    """A claim of the paper. `judge` measures it on runs and gives a verdict."""
 
     text: str
     judge: Callable[[Claim, Evidence], Judgement]
 
 
 def lacking(matrix: np.ndarray, agent: str, envs: list[str], what: str = "finished") -> str:
-    """In words, what a matrix lacks of three seeds in every environment; empty where it lacks nothing."""
+    """Which environments have fewer than three seeds, in words; empty if none has."""
     counts = np.isfinite(matrix).sum(axis=0)
     if not counts.any():
         return f"There are no {what} runs of {agent}"
@@ -213,8 +213,8 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-def spoken_of(group: Group) -> bool:
-    """Whether the paper's claims are about such runs: of its suites with their usual rules, as long as its own."""
+def has_claims(group: Group) -> bool:
+    """Whether the paper's claims are about such runs: its suites, with the usual rules, at its lengths."""
     return bool(group.paper().scores)
 
 

@@ -60,7 +60,7 @@ class Record:
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """What tells a run from others, whatever computed it."""
+        """Which run it is, whatever computed it."""
         return self.suite, self.steps, self.agent, self.env, self.seed
 
     @property

@@ -19,7 +19,7 @@ LEVEL = 0.05  # of the tests, not corrected: each claim is judged by itself
 
 
 class Bounded(NamedTuple):
-    """A number, and how surprising it would be if what it measures were at a bound."""
+    """A number with its interval, and the p-value of a test against a bound."""
 
     found: Interval
     bound: float

@@ -1,4 +1,4 @@
-"""What an environment gives, as arrays of numbers that can be learnt from, or an error that says what was wrong."""
+"""Checks what an environment returned, and makes float32 arrays of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments of somebody else's: an object, a function that makes one, or the import path of such a function."""
+"""A user's own environment: an object, a function that makes one, or the import path of such a function."""
 
 from __future__ import annotations
 

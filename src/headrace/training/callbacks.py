@@ -1,4 +1,4 @@
-"""Functions of a user's that training calls. One that returns True stops the run, saved, as Ctrl-C does."""
+"""A user's callbacks. One that returns True saves and stops the run, as Ctrl-C does."""
 
 from __future__ import annotations
 

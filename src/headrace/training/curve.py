@@ -1,4 +1,4 @@
-"""A picture of learning: the mean return of the last 100 episodes against environment steps."""
+"""Learning curves as pictures: the mean return of the last 100 episodes against environment steps."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def require_engine(engine: str, notice: str = "") -> None:
 
 
 def _form(env: Environment, form: str) -> str:
-    """What the reference engine takes: it has all forms, and the environment has a usual one."""
+    """The form that the reference engine takes: the environment's first, unless one is asked for."""
     return env.forms[0] if form == "auto" else form
 
 

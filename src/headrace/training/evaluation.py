@@ -1,4 +1,4 @@
-"""What a trained agent does when it no longer learns: parameters and normaliser frozen."""
+"""Evaluates and plays trained agents, with parameters and normaliser frozen."""
 
 from __future__ import annotations
 

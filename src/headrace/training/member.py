@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 
 class Member:
-    """A run among those that are trained together, or the only one."""
+    """One of the runs that a driver trains."""
 
     def __init__(self, run: Run, folder: RunWriter) -> None:
         self.run, self.folder = run, folder

@@ -1,4 +1,4 @@
-"""The clock of a run: how fast it goes, when it is saved, and requests to stop it."""
+"""The speed of a run, when it is saved, and requests to stop it."""
 
 from __future__ import annotations
 

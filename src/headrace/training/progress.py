@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: one line that renews itself on a terminal, nothing elsewhere."""
+"""The progress of a run: one line that renews itself on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.agents import VARIANTS
 from headrace.agents.variants import UNGUARDED
-from headrace.analysis.claims import spoken_of
+from headrace.analysis.claims import has_claims
 from headrace.analysis.records import Found, Record
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.scores import Group, agent_order, groups
@@ -26,7 +26,7 @@ class Context:
     @cached_property
     def groups(self) -> list[Group]:
         """Those that the paper has none of come first: they are somebody's own."""
-        return sorted(groups(self.found.records), key=spoken_of)
+        return sorted(groups(self.found.records), key=has_claims)
 
     @cached_property
     def tabs(self) -> dict[str, str]:

@@ -11,14 +11,14 @@ from headrace.analysis.report import videos
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
 from headrace.analysis.report.parts import Make, Memory
-from headrace.analysis.report.run_cache import Shelf
+from headrace.analysis.report.run_cache import RunCache
 from headrace.analysis.report.site import Site
 
 
 class Live:
     def __init__(self, root: Path, every: float) -> None:
         self.every = every  # seconds
-        self.shelf = Shelf(root)
+        self.cache = RunCache(root)
         self.memory = Memory()
         self.gallery = Gallery()
         self._busy = threading.Lock()
@@ -33,7 +33,7 @@ class Live:
             return self._site
 
     def _look(self) -> Site:
-        context = Context(self.shelf.root, self.shelf.look())
+        context = Context(self.cache.root, self.cache.look())
         made = Site(context, self.memory, self.gallery, video=videos.offered, live=self.every)
         made.digest()  # so that what a page asks for next is there, and made once
         self._seen = time.monotonic()

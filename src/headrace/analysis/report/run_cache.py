@@ -1,4 +1,4 @@
-"""Looking at a folder of runs again and again, and reading only what has changed since the last look."""
+"""The runs below a folder, looked at again and again: only what has changed is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE_LOOK = 60.0  # seconds after which everything is searched anew: a quick lo
 Stamp = tuple[object, ...]
 
 
-class Shelf:
+class RunCache:
     """The runs below a folder. Nothing is read through a link that leads out of it."""
 
     def __init__(self, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Videos of agents, played by a process of its own: reading results needs no engine and takes no accelerator."""
+"""Videos of agents, played in a process of their own: the report itself needs no engine."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from headrace.analysis.claims import Judgement, claims_table, judge, spoken_of
+from headrace.analysis.claims import Judgement, claims_table, has_claims, judge
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.report.parts import Body, Section, links, of_each_group, same_each_time, together
@@ -21,7 +21,7 @@ SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?"}
 
 def claims(context: Context) -> list[Section]:
     return of_each_group(
-        context, "claims", "Claims", _body, lambda group: (standing(group), latents_stamp(group)), spoken_of
+        context, "claims", "Claims", _body, lambda group: (standing(group), latents_stamp(group)), has_claims
     )
 
 
