@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,8 +31,7 @@ def step(pool: Pool, actions: Any, number: int) -> TimeStep:
     for part, rows in enumerate(pool.parts):
         pool.start(part, np.asarray(actions)[rows], number)
     for part in reversed(range(len(pool.parts))):
-        while not pool.ready(part):
-            time.sleep(1e-4)
+        pool.wait(part)
     answers = [pool.answer(part).timestep() for part in range(len(pool.parts))]
     return TimeStep(*(np.concatenate(many) for many in zip(*answers, strict=True)))
 

@@ -21,6 +21,7 @@ from headrace.envs.registry import FAMILIES, environment
 from headrace.errors import BadSetting
 from headrace.training.pool import Answer, Pool
 
+WAITS = "dispatch", "device", "start", "environments"
 BLOCK = 100  # steps between two looks at the clock
 FEWEST_BLOCKS = 3
 AT_ONCE = 20  # steps of a half that are waited for together
@@ -71,8 +72,8 @@ def _environments(pool: Pool, seconds: float) -> dict[str, float]:
     def turn() -> None:
         nonlocal turns
         for part, rows in enumerate(pool.parts):
-            while not pool.ready(part):
-                time.sleep(0)
+            if turns:
+                pool.wait(part)
             pool.start(part, some(rows), turns + 1)
         turns += 1
 
@@ -81,8 +82,7 @@ def _environments(pool: Pool, seconds: float) -> dict[str, float]:
     while time.perf_counter() - began < seconds:
         turn()
     for part in range(len(pool.parts)):
-        while not pool.ready(part):
-            time.sleep(0)
+        pool.wait(part)
     took, steps = time.perf_counter() - began, (turns - before) * len(pool.specs)
     return {
         "environment_ms": float(pool.shared.busy.sum() - busy) / steps * 1e3,
@@ -144,7 +144,9 @@ def _together(fleet: HostFleet, pool: Pool, card_ms: float, seconds: float) -> d
     """The fleet as it trains, metrics read between blocks."""
     fleet.run(BLOCK if jax.default_backend() != "cpu" else FEW)
     block = BLOCK if jax.default_backend() != "cpu" else FEW
-    fleet.clock, busy = Clock(), pool.shared.busy.sum()
+    busy = pool.shared.busy.sum()
+    for half in fleet.halves:
+        half.clock = Clock()
     began, ends = time.perf_counter(), [time.perf_counter()]
     while len(ends) <= FEWEST_BLOCKS or time.perf_counter() - began < seconds:
         left = fleet.run(block)
@@ -160,9 +162,7 @@ def _together(fleet: HostFleet, pool: Pool, card_ms: float, seconds: float) -> d
         "card_busy": min(1.0, len(fleet.halves) * card_ms / step_ms),
         "environments_busy": worked / took / pool.workers,
         "environment_ms_together": worked / steps / fleet.size * 1e3,
-        "host_dispatches": fleet.clock.dispatch / took,
-        "host_starts": fleet.clock.start / took,
-        "host_waits": fleet.clock.wait / took,
+        **{f"half_{what}": float(np.mean([vars(half.clock)[what] for half in fleet.halves])) / took for what in WAITS},
     }
 
 

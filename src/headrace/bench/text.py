@@ -77,9 +77,10 @@ HOST_FLEET_ROWS = (
     ("actions_back_ms", "ms for its actions to come back", ".3f"),
     ("card_busy", "share of the time that the device is busy", ".0%"),
     ("environments_busy", "that the environments' workers are", ".0%"),
-    ("host_dispatches", "that the host dispatches to the device", ".0%"),
-    ("host_starts", "that the host starts environments", ".0%"),
-    ("host_waits", "that the host waits for both", ".0%"),
+    ("half_dispatch", "that a half's thread dispatches to the device", ".0%"),
+    ("half_device", "that it waits for the device", ".0%"),
+    ("half_start", "that it starts its environments", ".0%"),
+    ("half_environments", "that it waits for them", ".0%"),
     ("compile_s", "s to compile", ".1f"),
     ("begin_s", "s to begin", ".1f"),
 )

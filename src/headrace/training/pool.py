@@ -17,6 +17,7 @@ from ctypes import c_byte
 from itertools import pairwise
 from math import prod
 from multiprocessing.connection import Connection
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 REWARD, TERMINATED, TRUNCATED, LAST = range(4)  # columns of an outcome
 SPIN_SECONDS = 1e-3  # that a worker looks for its next turn before it sleeps, where nobody else needs its core
 LOOK_SECONDS = 1.0  # between two looks of a sleeping worker whether anybody is there
-ALIVE_SECONDS = 0.05  # between two looks of the learner whether late workers live
+ALIVE_SECONDS = 0.1  # that the learner waits before it looks whether the late workers live
 
 
 class Shared:
@@ -104,11 +105,11 @@ class Pool:
         self.shared = Shared(size, spec.frame_shape, spec.dtype, len(self.parts), count, numbers)
         self._rows = [list(range(i, size, count)) for i in range(count)]
         self._here = [_those_with_rows(self._rows, part) for part in self.parts]
-        self._done = context.Semaphore(0)
+        self._done = [context.Semaphore(0) for _ in self.parts]
         self._turns = [context.Semaphore(0) for _ in range(count)]
         self._ends: list[Connection] = []
         self._processes: list[Any] = []
-        self._late = time.monotonic()  # when it was last looked whether workers live
+        self._lock = Lock()  # each part may be waited for in a thread of its own
         with _one_thread_each():
             for number, rows in enumerate(self._rows):
                 mine, theirs = context.Pipe()
@@ -131,20 +132,24 @@ class Pool:
         for worker in self._here[part]:
             self._turns[worker].release()
 
-    def ready(self, part: int) -> bool:
-        """Whether the part's environments have taken their actions."""
-        if not (self.shared.served[part, self._here[part]] == self.shared.wanted[part]).all():
-            if time.monotonic() - self._late > ALIVE_SECONDS:
-                self._bury()
-            return False
-        while self._done.acquire(False):  # what was written before these were released can be read after
-            pass
-        if self.shared.broken[self.parts[part]].sum() > sum(row in self.faults for row in _range(self.parts[part])):
-            self._hear_of_faults(part)
-        return True
+    def wait(self, part: int) -> None:
+        """Until the part's environments have taken their actions."""
+        heard, rows = 0, self.parts[part]
+        while heard < len(self._here[part]) or not self._all_served(part):
+            if self._done[part].acquire(True, ALIVE_SECONDS):
+                heard += 1
+                continue
+            self._bury()
+            if self._all_served(part):  # by those who live: a dead worker may have said so, or not
+                break
+        if self.shared.broken[rows].sum() > sum(row in self.faults for row in range(rows.start, rows.stop)):
+            self._hear_of_faults()
+
+    def _all_served(self, part: int) -> bool:
+        return bool((self.shared.served[part, self._here[part]] == self.shared.wanted[part]).all())
 
     def answer(self, part: int) -> Answer:
-        """What the actions led to, once `ready`."""
+        """What the actions led to, after `wait`."""
         rows, shared = self.parts[part], self.shared
         return Answer(shared.successor[rows], shared.obs[rows], shared.outcome[rows])
 
@@ -202,20 +207,21 @@ class Pool:
             self._lose(worker)
             return []
 
-    def _hear_of_faults(self, part: int) -> None:
+    def _hear_of_faults(self) -> None:
         """Each worker has said beforehand what its environments raised."""
-        rows = set(np.flatnonzero(self.shared.broken)) - set(self.faults)
-        for worker in {worker for worker, its in enumerate(self._rows) if rows & set(its)}:
-            while self._ends[worker].poll(0) and (heard := self._heard(worker)):
-                for row, fault in heard:
-                    self._fail(row, fault)
+        with self._lock:
+            rows = set(np.flatnonzero(self.shared.broken)) - set(self.faults)
+            for worker in {worker for worker, its in enumerate(self._rows) if rows & set(its)}:
+                while self._ends[worker].poll(0) and (heard := self._heard(worker)):
+                    for row, fault in heard:
+                        self._fail(row, fault)
 
     def _bury(self) -> None:
         """The rows of workers that are no more have failed."""
-        for worker, process in enumerate(self._processes):
-            if not process.is_alive():
-                self._lose(worker)
-        self._late = time.monotonic()
+        with self._lock:
+            for worker, process in enumerate(self._processes):
+                if not process.is_alive():
+                    self._lose(worker)
 
     def _lose(self, worker: int) -> None:
         for row in self._rows[worker]:
@@ -233,10 +239,6 @@ def split(rows: int, parts: int) -> list[slice]:
     parts = min(parts, rows)
     bounds = [round(i * rows / parts) for i in range(parts + 1)]
     return [slice(start, end) for start, end in pairwise(bounds)]
-
-
-def _range(rows: slice) -> range:
-    return range(rows.start, rows.stop)
 
 
 def _those_with_rows(rows: Sequence[Sequence[int]], part: slice) -> list[int]:
@@ -275,7 +277,7 @@ class Work(NamedTuple):
     number: int
     end: Connection
     turns: Any  # a semaphore: a turn of one of the parts, or a request at `end`
-    done: Any  # a semaphore that says that a turn was taken
+    done: list[Any]  # semaphores of the parts: a worker has taken its turn
     made_of: tuple[int, tuple[int, ...], str, int, int, int]
     memory: Any
     envs: list[tuple[int, Environment]]
@@ -307,8 +309,8 @@ def work(given: Work) -> None:
                 _step(given, shared, envs[row], row, int(shared.step[part]))
         taken[part] += 1
         shared.busy[given.number] += time.perf_counter() - began
-        given.done.release()
         shared.served[part, given.number] = taken[part]
+        given.done[part].release()
 
 
 def _wait_for_turn(given: Work) -> None:

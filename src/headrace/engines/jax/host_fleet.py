@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
@@ -27,8 +28,6 @@ from headrace.engines.jax.stream import Finished, Setting, StreamState, Tally, a
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import EnvironmentFault
 
-PATIENCE = 200  # looks at what is waited for before the host sleeps between two of them
-NAP = 2e-5  # seconds
 LAST = 3  # the column of an outcome
 
 
@@ -59,7 +58,7 @@ class Games(Protocol):
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray: ...
     def start(self, part: int, actions: np.ndarray, step: int) -> None: ...
-    def ready(self, part: int) -> bool: ...
+    def wait(self, part: int) -> None: ...
     def answer(self, part: int) -> Answer: ...
     def save(self) -> list[dict[str, Any] | None]: ...
     def restore(self, seeds: Sequence[int], saved: Sequence[dict[str, Any] | None]) -> np.ndarray: ...
@@ -78,6 +77,14 @@ def _advance(
     return jax.vmap(advance)(settings, layout, state, timestep)
 
 
+def _program() -> Any:
+    """The compiled step of one half. On a card each half has its own: a card's graph holds the addresses of the state,
+    and to change them at every call takes as long as the step."""
+    options = on_card(GRAPHS)
+    step = partial(_advance) if options else _advance
+    return jax.jit(step, donate_argnums=2, compiler_options=options)
+
+
 @partial(jax.jit, static_argnums=0)
 def _first(layout: Layout, settings: Setting, frames: np.ndarray) -> StreamState:
     """The streams of a group before their first step."""
@@ -91,12 +98,10 @@ def _renewed(tally: Tally, step: jax.Array) -> Tally:
 
 
 class Clock:
-    """Where the time of the host went, in seconds."""
+    """Where the time of a half went, in seconds: handing work over, and waiting for it to be done."""
 
     def __init__(self) -> None:
-        self.dispatch = 0.0  # handing work to the accelerator
-        self.start = 0.0  # handing work to the environments
-        self.wait = 0.0  # neither: both were at work, or one waited for the other
+        self.dispatch = self.device = self.start = self.environments = 0.0
 
 
 class Half:
@@ -108,32 +113,27 @@ class Half:
         frame = games.specs[0]
         self._none = jnp.zeros((rows.stop - rows.start, *frame.frame_shape), frame.dtype)  # no episode has ended
         self.state: StreamState | None = None
-        self.stepping = False  # whether it waits for its environments
+        self.clock = Clock()
 
-    def go(self, step: int, clock: Clock) -> tuple[bool, Finished | None] | None:
-        """Goes on where what it waits for is there, else None. Whether it took the step, with what it was if an episode
-        ended in it."""
-        return self._learn(clock) if self.stepping else self._act(step, clock)
-
-    def _act(self, step: int, clock: Clock) -> tuple[bool, None] | None:
+    def run(self, first: int, n: int) -> list[tuple[int, Finished]]:
+        """Takes n steps, of which the run's `first` is the first; those with ends of episodes, by number."""
         assert self.state is not None
-        action = self.state.choice.action
-        if not action.is_ready():  # type: ignore[attr-defined]
-            return None
-        began = time.perf_counter()
-        self.games.start(self.number, np.asarray(action), step)
-        self.stepping = True
-        clock.start += time.perf_counter() - began
-        return False, None
-
-    def _learn(self, clock: Clock) -> tuple[bool, Finished | None] | None:
-        if not self.games.ready(self.number):
-            return None
-        began = time.perf_counter()
-        finished = self.learn(self.games.answer(self.number))
-        self.stepping = False
-        clock.dispatch += time.perf_counter() - began
-        return True, finished
+        ended, clock = [], self.clock
+        for i in range(n):
+            times = [time.perf_counter()]
+            actions = np.asarray(self.state.choice.action)
+            times.append(time.perf_counter())
+            self.games.start(self.number, actions, first + i)
+            times.append(time.perf_counter())
+            self.games.wait(self.number)
+            times.append(time.perf_counter())
+            finished = self.learn(self.games.answer(self.number))
+            times.append(time.perf_counter())
+            if finished is not None:
+                ended.append((i, finished))
+            for what, took in zip(("device", "start", "environments", "dispatch"), np.diff(times), strict=True):
+                setattr(clock, what, getattr(clock, what) + took)
+        return ended
 
     def learn(self, answer: Answer) -> Finished | None:
         """Begins to learn from the answer, and asks for the actions that follow."""
@@ -184,13 +184,12 @@ class HostFleet(Fleet):
 
     def __init__(self, agents: Sequence[Agent], games: Games, seeds: Sequence[int], steps: int) -> None:
         super().__init__(agents, [Shown(spec) for spec in games.specs], seeds, steps)  # type: ignore[misc]
-        self.games, self.seeds, self.clock = games, list(seeds), Clock()
-        self.faults = games.faults
-        program = jax.jit(_advance, donate_argnums=2, compiler_options=on_card(GRAPHS))  # one for halves of one size
+        self.games, self.seeds, self.faults = games, list(seeds), games.faults
         self.halves = [
-            Half(i, rows, self.settings, replace(self.layout, actions=self.layout.actions[rows]), games, program)
+            Half(i, rows, self.settings, replace(self.layout, actions=self.layout.actions[rows]), games, _program())
             for i, rows in enumerate(games.parts)
         ]
+        self._threads = ThreadPoolExecutor(len(self.halves))  # one waits while the other hands over
 
     def begin(self) -> None:
         frames = np.asarray(self.games.reset(self.seeds), np.float32)
@@ -200,29 +199,10 @@ class HostFleet(Fleet):
         self._hand_out(started, 0)
 
     def run(self, n: int) -> Block:
-        """Takes n <= 1,000 steps in every stream. The host goes to whichever half has what it waits for."""
+        """Takes n <= 1,000 steps in every stream."""
         self._going()
-        ended: list[list[tuple[int, Finished]]] = [[] for _ in self.halves]
-        taken, looks = [0] * len(self.halves), 0
-        while min(taken) < n:
-            looks += 1
-            for half in self.halves:
-                at = taken[half.number]
-                if at < n and (done := half.go(self.step + at + 1, self.clock)) is not None:
-                    looks = 0
-                    took, finished = done
-                    taken[half.number] += took
-                    if finished is not None:
-                        ended[half.number].append((at, finished))
-            if looks:
-                self._wait(looks)
-        return self._left(n, ended)
-
-    def _wait(self, looks: int) -> None:
-        began = time.perf_counter()
-        if looks > PATIENCE:
-            time.sleep(NAP)
-        self.clock.wait += time.perf_counter() - began
+        ended = self._threads.map(lambda half: half.run(self.step + 1, n), self.halves)
+        return self._left(n, list(ended))
 
     def _left(self, n: int, ended: Sequence[Sequence[tuple[int, Finished]]]) -> Block:
         """What the steps left; sums begin anew where they are to."""
@@ -272,7 +252,6 @@ class HostFleet(Fleet):
         whole = jax.tree.map(lambda *xs: jnp.concatenate(xs), *groups)
         for half in self.halves:
             half.state = jax.tree.map(lambda x, rows=half.rows: jnp.array(x[rows]), whole)
-            half.stepping = False
         self.step = step
 
     def _going(self) -> list[StreamState]:
@@ -282,4 +261,5 @@ class HostFleet(Fleet):
         return states
 
     def close(self) -> None:
+        self._threads.shutdown()
         self.games.close()
