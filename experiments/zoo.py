@@ -22,6 +22,7 @@ import numpy as np
 from pack import cells
 
 import headrace
+from headrace.agents import ACTOR
 from headrace.cli.zoo import describe
 from headrace.errors import HeadraceError
 from headrace.policy import PARAMS, SCALE, Policy
@@ -36,7 +37,7 @@ from headrace.training.periodic import EPSILON, MAX_STEPS, SEED
 from headrace.training.run import run_of
 
 PAGE = Path(__file__).parents[1] / "docs/zoo.md"
-ACTS = (*(f"{PARAMS}{module}/" for module in ("encoder", "projection", "head")), SCALE)
+ACTS = (*(f"{PARAMS}{module}/" for module in ("encoder", "projection", "head")), PARAMS + ACTOR, SCALE)
 LARGE = 20_000  # numbers of an array: a larger one is packed in float16
 CURVE_POINTS, EPISODES = 100, 30
 MOST_CHANGED = 0.005  # of the greedy actions
