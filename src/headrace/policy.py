@@ -34,8 +34,8 @@ class Policy:
         self._modules = {name: layers_of(name, arrays) for name in Q_NETWORK}
         actor = {name: layers_of(ACTOR + name, arrays) for name in Q_NETWORK} if agent.td.has_policy else {}
         self._acting = {name: actor.get(name) or layers for name, layers in self._modules.items()}
-        self.n_actions = self._acting["head"][0]["w"].shape[1]
-        self.box = len(self._acting["head"]) > 1  # a mean and a scale for each number
+        head = self._acting["head"]  # none where the encoder alone was kept
+        self.n_actions, self.box = head[0]["w"].shape[1] if head else 0, len(head) > 1  # a mean and a scale each
         try:
             scale = Moments(*(arrays[SCALE + name] for name in Moments._fields))
         except KeyError as error:
