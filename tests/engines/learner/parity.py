@@ -191,7 +191,7 @@ def main() -> None:
         beyond += f" ({counted(found.edges, 'step')} on an edge)" if found.edges else ""
         return [str(steps), f"{found.worst:.1e}{beyond}", f"`{array}`", f"{found.fast:.1e}", f"{found.reference:.1e}"]
 
-    columns = ("steps", "largest error, fast to reference", "in", "fast to truth", "reference to truth")
+    columns = ("steps", "largest error, learner to definition", "in", "learner to truth", "definition to truth")
     print_rows(said, columns, cells)
 
 
