@@ -34,8 +34,14 @@ static float per_deviation(const moments *m, int i) {
 }
 
 /* (x - mean) / sqrt(var + eps), limited where there is a limit. */
-static void standardise(const moments *m, const float *x, float *out, int n, float limit) {
-    for (int i = 0; i < n; i++) out[i] = ((x[i] - m->mean[i]) - m->mean_rest[i]) * per_deviation(m, i);
+static void standardise(const moments *m, const float *restrict x, float *restrict out, int n, float limit) {
+    const float *restrict mean = m->mean, *restrict rest = m->mean_rest;
+    const float *restrict squares = m->squares, *restrict squares_rest = m->squares_rest;
+    const float others = (float)(*m->count - 1), known = *m->count >= 2;
+    for (int i = 0; i < n; i++) {
+        const float variance = known ? (squares[i] + squares_rest[i]) / others : 1.0f;
+        out[i] = ((x[i] - mean[i]) - rest[i]) * (1.0f / sqrtf(variance + SCALE_EPS));
+    }
     if (limit > 0)
         for (int i = 0; i < n; i++) out[i] = out[i] > limit ? limit : out[i] < -limit ? -limit : out[i];
 }
