@@ -73,6 +73,7 @@ struct hr_learner {
     int row_x, row_y;
     float *encoder_gradient[4], *head_gradient[3]; /* Q(s, a), max Q(s'), h(s, a), auxiliary */
     float *dynamics_gradient, *slope[2], *turned;
+    float *nothing, *nowhere; /* rows of a projection's trace that was cut, or is */
     float *sorted; /* room for choosing the first weights */
     int32_t *places;
     spr spr;
@@ -274,15 +275,6 @@ static int largest_image(const architecture *net) {
     return most;
 }
 
-static size_t largest_weights(const architecture *net) {
-    size_t most = 0;
-    for (int i = 0; i < net->layers; i++) {
-        const size_t n = (size_t)inputs_of(&net->encoder[i]) * (size_t)net->encoder[i].channels;
-        if (n > most) most = n;
-    }
-    return most;
-}
-
 static size_t largest_fan_in(const hr_learner *l) {
     int s[4], biased, dimensions;
     size_t most = 0;
@@ -446,7 +438,8 @@ static void lay_out(binder *b, hr_learner *l) {
         l->encoder_gradient[i] = i == 0 || (i < 3 && qrc) || (i == 3 && spr_on) ? floats(b, encoder) : 0;
     for (int i = 0; i < 3; i++) l->head_gradient[i] = i == 0 || qrc ? floats(b, head) : 0;
     for (int i = 0; i < 2; i++) l->slope[i] = floats(b, (size_t)largest_image(net));
-    l->turned = floats(b, largest_weights(net));
+    l->turned = floats(b, encoder);
+    l->nothing = floats(b, (size_t)net->hidden), l->nowhere = floats(b, (size_t)net->hidden);
     const size_t most = largest_fan_in(l);
     l->sorted = floats(b, most), l->places = wholes(b, 2 * most);
     if (!spr_on) return;

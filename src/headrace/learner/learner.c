@@ -92,11 +92,15 @@ static void observe_first(hr_learner *l, const float *frame) {
 /* The observation after this one: its oldest frame goes, the new one comes last. */
 static void observe_next(hr_learner *l, const float *frame) {
     const int channels = l->config.channels, wide = channels * l->config.frames, pixels = l->frame / channels;
-    observe(l, frame, l->frame_room);
-    for (int i = 0; i < pixels; i++) {
-        copy(l->next_obs + i * wide, l->obs + i * wide + channels, (size_t)(wide - channels));
-        copy(l->next_obs + (i + 1) * wide - channels, l->frame_room + i * channels, (size_t)channels);
+    if (wide == channels) {
+        observe(l, frame, l->next_obs);
+        return;
     }
+    observe(l, frame, l->frame_room);
+    copy(l->next_obs, l->obs + channels, (size_t)(l->observation - channels));
+    for (int i = 0; i < pixels; i++)
+        for (int k = 0; k < channels; k++)
+            l->next_obs[(i + 1) * wide - channels + k] = l->frame_room[i * channels + k];
 }
 
 /* r / sqrt(var(u) + eps), where u <- gamma (1 - ended) u + r */
@@ -244,8 +248,7 @@ static void take_aux_gradient(hr_learner *l, const window *w) {
     spr *s = &l->spr;
     for (int k = 0; k < K; k++) copy(s->rows_d + k * l->net.latent, l->rows_dx + (k + 1) * l->row_x, (size_t)l->net.latent);
     back_through_dynamics(s, w->actions, l->dynamics_gradient, l->slope[0], l->slope[1]);
-    back_through_encoder(&l->net, l->modules[ENCODER].w, &s->first, l->slope[0], l->slope[1], l->turned,
-                         l->encoder_gradient[3]);
+    back_through_encoder(&l->net, l->turned, &s->first, l->slope[0], l->slope[1], l->encoder_gradient[3]);
     l->modules[ENCODER].a = (outer){&ONE, l->encoder_gradient[3], 1, 0, 0};
     l->modules[own].a = (outer){l->rows_x + l->row_x, l->rows_d + l->row_y, K, l->row_x, l->row_y};
     l->modules[DYNAMICS].a = (outer){&ONE, l->dynamics_gradient, 1, 0, 0};
@@ -267,12 +270,11 @@ static void take_aux_gradient(hr_learner *l, const window *w) {
 }
 
 /* The gradient of one value, from the slope d at the projection's result and what came of it at the latent. */
-static value_gradient gradient_at(hr_learner *l, int number, int first, const pass *p, int action, float *d,
-                                  const float *dx) {
+static value_gradient gradient_at(hr_learner *l, int number, const pass *p, int action, float *d, const float *dx) {
     float *g = l->encoder_gradient[number];
     take_head_gradient(l, p, action, l->head_gradient[number]);
     copy(l->slope[0], dx, (size_t)l->net.latent);
-    back_through_encoder(&l->net, l->modules[first].w, p, l->slope[0], l->slope[1], l->turned, g);
+    back_through_encoder(&l->net, l->turned, p, l->slope[0], l->slope[1], g);
     return (value_gradient){g, l->head_gradient[number], p->x, d};
 }
 
@@ -280,40 +282,48 @@ static value_gradient gradient_of_h(hr_learner *l, int action) {
     const module *m = &l->modules[H_ENCODER];
     back_from_head(&l->net, m[HEAD].w, action, &l->h);
     dense_back(m[PROJECTION].w, l->net.latent, l->net.hidden, l->h.d, 0, l->rows_dx, 0, 1);
-    return gradient_at(l, 2, H_ENCODER, &l->h, action, l->h.d, l->rows_dx);
+    turn_encoder(&l->net, m[ENCODER].w, l->turned);
+    return gradient_at(l, 2, &l->h, action, l->h.d, l->rows_dx);
 }
 
 /* Values and gradients of a transition, those of the auxiliary among them, which share passes over the projection. */
 static values evaluate(hr_learner *l, const transition *t, const window *w) {
     const hr_config *c = &l->config;
     const int qrc = c->rule == HR_QRC, of_v = qrc && c->target.kind == HR_ONLINE;
+    const float *bootstrap = l->td_target[PROJECTION], *own = l->modules[PROJECTION].w;
+    const int K = l->active ? c->aux.horizon : 0, at_once = !of_v && !K && bootstrap == own;
     pass *next = &l->bootstrap;
     encode(&l->net, l->td_target[ENCODER], t->next_obs, next);
     copy(l->rows_x, next->x, (size_t)l->net.latent + 1);
+    float *d_q = l->rows_d + (K + 1) * l->row_y, *dx_q = l->rows_dx + (K + 1) * l->row_x;
+    back_from_head(&l->net, l->modules[HEAD].w, t->action, t->acting);
+    copy(d_q, t->acting->d, (size_t)l->net.hidden);
     if (l->active) look(l, w);
-    project_rows(l, l->td_target[PROJECTION]);
+    if (at_once) {
+        fill(l->rows_y, 0, (size_t)l->net.hidden);
+        dense_both_ways(own, l->net.latent, l->net.hidden, l->rows_x, l->rows_y, d_q, dx_q);
+    } else
+        project_rows(l, bootstrap);
     copy(next->top.normal, l->rows_y, (size_t)l->net.hidden);
     finish(&l->net, l->td_target[HEAD], next);
-    const int best = best_action(next->q, l->net.actions), K = l->active ? c->aux.horizon : 0;
+    const int best = best_action(next->q, l->net.actions);
     if (l->active)
         l->metrics[AUX_LOSS] = spr_loss(&l->spr, c->aux.mean, l->modules[PREDICTOR].w, l->rows_y + l->row_y,
                                         l->rows_y + (1 + K) * l->row_y, l->row_y);
     for (int k = 0; k < K; k++)
         copy(l->rows_d + (1 + k) * l->row_y, l->spr.projected_d + k * l->net.hidden, (size_t)l->net.hidden);
 
-    float *d_q = l->rows_d + (K + 1) * l->row_y, *dx_q = l->rows_dx + (K + 1) * l->row_x;
-    back_from_head(&l->net, l->modules[HEAD].w, t->action, t->acting);
-    copy(d_q, t->acting->d, (size_t)l->net.hidden);
     if (of_v) back_from_head(&l->net, l->modules[HEAD].w, best, next);
     if (of_v) copy(l->rows_d, next->d, (size_t)l->net.hidden);
-    project_rows_back(l, of_v);
+    if (!at_once) project_rows_back(l, of_v);
 
     values v = {.q = t->acting->q[t->action], .v = next->q[best], .reward = t->reward,
                 .discount = t->terminated ? 0 : c->gamma};
-    v.of_q = gradient_at(l, 0, ENCODER, t->acting, t->action, d_q, dx_q);
-    if (of_v) v.of_v = gradient_at(l, 1, ENCODER, next, best, l->rows_d, l->rows_dx);
-    if (qrc) v.h = l->h.q[t->action], v.of_h = gradient_of_h(l, t->action);
+    turn_encoder(&l->net, l->modules[ENCODER].w, l->turned);
+    v.of_q = gradient_at(l, 0, t->acting, t->action, d_q, dx_q);
+    if (of_v) v.of_v = gradient_at(l, 1, next, best, l->rows_d, l->rows_dx);
     if (l->active) take_aux_gradient(l, w);
+    if (qrc) v.h = l->h.q[t->action], v.of_h = gradient_of_h(l, t->action);
     return v;
 }
 
@@ -377,6 +387,7 @@ static int learn(hr_learner *l, const float *successor, const float *frame, floa
     values v = evaluate(l, &t, &w);
     learn_values(l, &v);
     l->cut = flags & (HR_TERMINATED | HR_TRUNCATED) || !*l->greedy;
+    if (l->cut) l->q_motion.nowhere = l->h_motion.nowhere = l->nowhere;
     if (l->config.aux.objective == HR_SPR && !l->config.aux.ring && last) *l->window_held = 0;
     if (last) observe_first(l, frame);
     else copy(l->obs, l->next_obs, (size_t)l->observation);

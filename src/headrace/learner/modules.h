@@ -18,7 +18,8 @@ typedef struct {
  * and the weights. */
 typedef struct {
     float keep, trace, q, v, w;
-    int renew; /* whether the trace still has to take in the gradient of Q(s, a) */
+    const float *nothing; /* a row of zeros, read in place of a trace that was cut; absent where none was */
+    float *nowhere;       /* a row that is written in place of a trace that is cut now */
 } motion;
 
 typedef struct {
@@ -34,12 +35,12 @@ typedef struct {
 INLINE float *behind(float *array, size_t at) { return array ? array + at : array; }
 
 #define HAS(direction) (1u << (direction))
-enum { TRACE = 1, RENEW = 2, VALUE = 4, DECAY = 8, AUX = 16, HISTORY = 32, RARE = 64, NEXT = 128, TD = 256 };
+enum { TRACE = 1, VALUE = 2, DECAY = 4, AUX = 8, HISTORY = 16, RARE = 32, NEXT = 64, TD = 128 };
 
 static unsigned ways_of(const module *m, const motion *mo, int active) {
     unsigned ways = 0;
     if (m->td) ways |= TD;
-    if (m->td && m->trace) ways |= mo->renew ? TRACE | RENEW : TRACE;
+    if (m->td && m->trace) ways |= TRACE;
     if (m->td && m->v.x) ways |= VALUE;
     if (m->td && mo->w != 0) ways |= DECAY;
     if (m->aux && active) ways |= AUX;
@@ -72,11 +73,10 @@ INLINE stretch directions_at(const unsigned ways, const int count, const motion 
     if (ways & TD) {
         const vec g_q = of->q * take(of->q_d + i, n, whole);
         if (ways & TRACE) {
-            s.z = take(z + i, n, whole);
-            if (ways & RENEW) s.z = mo->keep * s.z + g_q;
+            s.z = mo->keep * take(z + i, n, whole) + g_q;
             s.r = mo->trace * s.z;
         }
-        if (!(ways & TRACE) || (ways & RENEW)) s.r += mo->q * g_q;
+        s.r += mo->q * g_q;
         if (ways & VALUE) s.r += (mo->v * of->v) * take(of->v_d + i, n, whole);
         if (ways & DECAY) s.r += mo->w * take(w + i, n, whole);
     }
@@ -94,11 +94,19 @@ INLINE void row_of(const module *m, int r, row *of) {
     for (int k = 0; k < m->a.count; k++) of->a[k] = m->a.x[k * m->a.x_stride + r];
 }
 
+/* Where a row of the old trace is read, and of the new one written. */
+INLINE const float *old_trace(const module *m, const motion *mo, size_t at) {
+    return mo->nothing && m->rows > 1 ? mo->nothing : behind(m->trace, at);
+}
+INLINE float *new_trace(const module *m, const motion *mo, size_t at) {
+    return mo->nowhere && m->rows > 1 ? mo->nowhere : behind(m->trace, at);
+}
+
 /* Inner products of all directions in `measured`. */
 INLINE void measure_stretch(const module *m, const motion *mo, const unsigned ways, const unsigned measured,
                             const int count, const row *of, size_t at, int i, int n, const int whole,
                             vec sum[DIRECTIONS][DIRECTIONS]) {
-    const stretch s = directions_at(ways, count, mo, of, m->w + at, behind(m->trace, at), i, n, whole);
+    const stretch s = directions_at(ways, count, mo, of, m->w + at, old_trace(m, mo, at), i, n, whole);
     vec x[DIRECTIONS] = {s.r, s.g, {0}, {0}, {0}};
     if (measured & HAS(C)) x[C] = take(m->history + at + i, n, whole);
     if (measured & HAS(E)) x[E] = take(m->td_history + at + i, n, whole);
@@ -160,20 +168,21 @@ static void measure(module *m, const motion *mo, int active) {
     }
     MEASURE(AUX | HISTORY, HAS(G) | HAS(C), 5)
     MEASURE(TD | TRACE | AUX | HISTORY, HAS(G) | HAS(C), 5)
-    MEASURE(TD | TRACE | RENEW | VALUE | AUX | HISTORY, HAS(G) | HAS(C), 5)
+    MEASURE(TD | TRACE | VALUE | AUX | HISTORY, HAS(G) | HAS(C), 5)
     MEASURE(TD | TRACE | AUX | HISTORY, HAS(R) | HAS(G) | HAS(C), 5)
     MEASURE(AUX | HISTORY, HAS(G) | HAS(C), 1)
     MEASURE(TD | TRACE | AUX | HISTORY, HAS(R) | HAS(G) | HAS(C), 1)
-    MEASURE(TD | TRACE | RENEW | VALUE | AUX | HISTORY, HAS(R) | HAS(G) | HAS(C), 1)
+    MEASURE(TD | TRACE | VALUE | AUX | HISTORY, HAS(R) | HAS(G) | HAS(C), 1)
 #undef MEASURE
     measure_as(m, mo, ways, measured, m->a.count);
 }
 
 INLINE vec move_stretch(const module *m, const motion *mo, const unsigned ways, const int count, const row *of,
-                        size_t at, float next, float *y, int i, int n, const int whole) {
+                        size_t at, const float *z, float *renewed, float next, float *y, int i, int n,
+                        const int whole) {
     const span *u = &m->update;
     float *w = m->w + at + i, *c = behind(m->history, at + (size_t)i);
-    const stretch s = directions_at(ways, count, mo, of, m->w + at, behind(m->trace, at), i, n, whole);
+    const stretch s = directions_at(ways, count, mo, of, m->w + at, z, i, n, whole);
     vec moved = take(w, n, whole);
     if (ways & TD) moved += u->of[R] * s.r;
     if (ways & AUX) moved += u->of[G] * s.g;
@@ -197,7 +206,7 @@ INLINE vec move_stretch(const module *m, const motion *mo, const unsigned ways, 
         moved += u->of[E] * past + u->of[M] * average;
     }
     put(w, moved, n, whole);
-    if (ways & RENEW) put(m->trace + at + i, s.z, n, whole);
+    if (ways & TRACE) put(renewed + i, s.z, n, whole);
     if (ways & NEXT) put(y + i, take(y + i, n, whole) + next * moved, n, whole);
     return s.r * s.r;
 }
@@ -211,12 +220,14 @@ INLINE float move_as(const module *m, const motion *mo, const unsigned ways, con
         row of;
         row_of(m, r, &of);
         const size_t at = (size_t)r * (size_t)m->columns;
-        const float next = ways & NEXT ? x_next[r] : 0;
+        const float next = ways & NEXT ? x_next[r] : 0, *z = old_trace(m, mo, at);
+        float *renewed = new_trace(m, mo, at);
         vec of_row = {0};
         int i = 0;
         for (; i + LANES <= m->columns; i += LANES)
-            of_row += move_stretch(m, mo, ways, count, &of, at, next, y, i, LANES, 1);
-        if (i < m->columns) of_row += move_stretch(m, mo, ways, count, &of, at, next, y, i, m->columns - i, 0);
+            of_row += move_stretch(m, mo, ways, count, &of, at, z, renewed, next, y, i, LANES, 1);
+        if (i < m->columns)
+            of_row += move_stretch(m, mo, ways, count, &of, at, z, renewed, next, y, i, m->columns - i, 0);
         square += of_row;
     }
     return total(square);
@@ -235,9 +246,9 @@ static float move(const module *m, const motion *mo, int active, const float *x_
     MOVE(TD | NEXT | AUX | HISTORY | (some), 5)
     MOVE_TD(0)
     MOVE_TD(TRACE)
-    MOVE_TD(TRACE | RENEW | VALUE)
-    MOVES(TD | TRACE | RENEW | DECAY)
-    MOVES(TD | TRACE | RENEW | DECAY | NEXT)
+    MOVE_TD(TRACE | VALUE)
+    MOVES(TD | TRACE | DECAY)
+    MOVES(TD | TRACE | DECAY | NEXT)
     MOVE(AUX, 1)
     MOVE(AUX | HISTORY, 1)
     MOVE(AUX, 5)
@@ -248,24 +259,17 @@ static float move(const module *m, const motion *mo, int active, const float *x_
     return move_as(m, mo, ways, m->a.count, x_next, y);
 }
 
-/* z <- keep z + gradient of Q(s, a); returns the sum of its sizes. */
-static float renew_trace(const module *m, float keep) {
+/* The sum of the sizes of a renewed trace, z <- keep z + gradient of Q(s, a). */
+static float trace_size(const module *m, const motion *mo) {
     vec sum = {0};
     for (int r = 0; r < m->rows; r++) {
-        float *z = m->trace + (size_t)r * (size_t)m->columns;
-        const float x = m->q.x[r];
+        const float *z = old_trace(m, mo, (size_t)r * (size_t)m->columns), x = m->q.x[r];
         vec of_row = {0};
         int i = 0;
-        for (; i + LANES <= m->columns; i += LANES) {
-            const vec renewed = keep * load(z + i) + x * load(m->q.d + i);
-            store(z + i, renewed);
-            of_row += magnitude(renewed);
-        }
+        for (; i + LANES <= m->columns; i += LANES) of_row += magnitude(mo->keep * load(z + i) + x * load(m->q.d + i));
         if (i < m->columns) {
             const int n = m->columns - i;
-            const vec renewed = keep * load_some(z + i, n) + x * load_some(m->q.d + i, n);
-            store_some(z + i, renewed, n);
-            of_row += magnitude(renewed);
+            of_row += magnitude(mo->keep * load_some(z + i, n) + x * load_some(m->q.d + i, n));
         }
         sum += of_row;
     }

@@ -110,8 +110,18 @@ static void convolve_back_to_weights(const convolution *c, const float *in, cons
 
 /* turned[n][k] <- w[k][n] */
 static void turn(const float *w, int inputs, int outputs, float *turned) {
+    const int rows = inputs / LANES * LANES, columns = outputs / LANES * LANES;
+    for (int k = 0; k < rows; k += LANES)
+        for (int n = 0; n < columns; n += LANES) {
+            vec block[LANES];
+            UNROLL
+            for (int i = 0; i < LANES; i++) block[i] = load(w + (k + i) * outputs + n);
+            transpose(block);
+            UNROLL
+            for (int i = 0; i < LANES; i++) store(turned + (n + i) * inputs + k, block[i]);
+        }
     for (int k = 0; k < inputs; k++)
-        for (int n = 0; n < outputs; n++) turned[(size_t)n * (size_t)inputs + (size_t)k] = w[k * outputs + n];
+        for (int n = k < rows ? columns : 0; n < outputs; n++) turned[n * inputs + k] = w[k * outputs + n];
 }
 
 /* dx <- the gradient by the image; `turned` are the weights, inputs and outputs changed about. */
@@ -183,16 +193,23 @@ static void back_from_head(const architecture *net, const float *head, int actio
         for (int i = 0; i < net->hidden; i++) p->d[i] = p->top.normal[i] > 0 ? p->d[i] : 0;
 }
 
-/* g <- the encoder's gradient, from `d`, that by the latent, which is spent; `other` and `turned` are room. */
-static void back_through_encoder(const architecture *net, const float *encoder, const pass *p, float *d, float *other,
-                                 float *turned, float *g) {
+/* The weights of all layers but the first turned about, as gradients on their way back need them. */
+static void turn_encoder(const architecture *net, const float *encoder, float *turned) {
+    for (int l = 1; l < net->layers; l++) {
+        const convolution *c = &net->encoder[l];
+        turn(encoder + c->w, inputs_of(c), c->channels, turned + c->w);
+    }
+}
+
+/* g <- the encoder's gradient, from `d`, that by the latent, which is spent; `other` is room. */
+static void back_through_encoder(const architecture *net, const float *turned, const pass *p, float *d, float *other,
+                                 float *g) {
     for (int l = net->layers - 1; l >= 0; l--) {
         const convolution *c = &net->encoder[l];
         back_through_activation(&p->layer[l], d, outputs_of(c));
         convolve_back_to_weights(c, p->layer[l].in, d, g + c->w, g + c->b, 0);
         if (!l) return;
-        turn(encoder + c->w, inputs_of(c), c->channels, turned);
-        convolve_back_to_image(c, turned, d, other);
+        convolve_back_to_image(c, turned + c->w, d, other);
         float *spent = d;
         d = other, other = spent;
     }

@@ -108,55 +108,93 @@ static void product(const hr_product *p, const float *a, const float *b, float *
     }
 }
 
+/* The next `inputs` rows of w with one row x or two. */
+INLINE void forwards_block(const float *w, const int inputs, int outputs, const float *x, int x_stride, float *y,
+                           int y_stride, const int rows) {
+    int n = 0;
+    for (; n + LANES <= outputs; n += LANES) {
+        vec right[8];
+        UNROLL
+        for (int k = 0; k < inputs; k++) right[k] = load(w + k * outputs + n);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vec sum = load(y + r * y_stride + n);
+            UNROLL
+            for (int k = 0; k < inputs; k++) sum += x[r * x_stride + k] * right[k];
+            store(y + r * y_stride + n, sum);
+        }
+    }
+    for (; n < outputs; n++)
+        for (int r = 0; r < rows; r++)
+            for (int k = 0; k < inputs; k++) y[r * y_stride + n] += x[r * x_stride + k] * w[k * outputs + n];
+}
+
 /* y_r += sum_i x_r[i] w_i for a few rows x; the matrix w is walked through once, in order. */
 static void dense_forwards(const float *w, int inputs, int outputs, const float *x, int x_stride, float *y,
                            int y_stride, int rows) {
+    enum { BLOCK = LANES == 16 ? 8 : 4 };
     int i = 0;
-    for (; i + 4 <= inputs; i += 4, w += 4 * outputs) {
-        for (int r = 0; r < rows; r++) {
-            const float *in = x + r * x_stride + i;
-            float *out = y + r * y_stride;
-            int n = 0;
-            for (; n + LANES <= outputs; n += LANES) {
-                vec sum = load(out + n);
-                UNROLL
-                for (int k = 0; k < 4; k++) sum += in[k] * load(w + k * outputs + n);
-                store(out + n, sum);
-            }
-            for (; n < outputs; n++)
-                for (int k = 0; k < 4; k++) out[n] += in[k] * w[k * outputs + n];
-        }
+    for (; i + BLOCK <= inputs; i += BLOCK, w += BLOCK * outputs) {
+        int r = 0;
+        for (; r + 2 <= rows; r += 2)
+            forwards_block(w, BLOCK, outputs, x + r * x_stride + i, x_stride, y + r * y_stride, y_stride, 2);
+        if (r < rows) forwards_block(w, BLOCK, outputs, x + r * x_stride + i, 0, y + r * y_stride, 0, 1);
     }
     for (; i < inputs; i++, w += outputs)
-        for (int r = 0; r < rows; r++)
-            for (int n = 0; n < outputs; n++) y[r * y_stride + n] += x[r * x_stride + i] * w[n];
+        for (int r = 0; r < rows; r++) forwards_block(w, 1, outputs, x + r * x_stride + i, 0, y + r * y_stride, 0, 1);
+}
+
+/* Inner products of LANES / rows rows of w with one row d or two, one row's behind the other's. */
+INLINE vec back_block(const float *w, int outputs, const float *d, int d_stride, const int rows) {
+    const int some = LANES / rows, whole = outputs / LANES * LANES;
+    vec sum[LANES];
+    UNROLL
+    for (int k = 0; k < LANES; k++) sum[k] = (vec){0};
+    for (int n = 0; n < whole; n += LANES)
+        UNROLL
+        for (int k = 0; k < some; k++) {
+            const vec right = load(w + k * outputs + n);
+            UNROLL
+            for (int r = 0; r < rows; r++) sum[r * some + k] += load(d + r * d_stride + n) * right;
+        }
+    if (whole < outputs)
+        for (int k = 0; k < some; k++) {
+            const vec right = load_some(w + k * outputs + whole, outputs - whole);
+            for (int r = 0; r < rows; r++)
+                sum[r * some + k] += load_some(d + r * d_stride + whole, outputs - whole) * right;
+        }
+    return totals(sum);
 }
 
 /* dx_r[i] = w_i . d_r for a few rows d. */
 static void dense_back(const float *w, int inputs, int outputs, const float *d, int d_stride, float *dx,
                        int dx_stride, int rows) {
+    enum { HALF = LANES / 2 };
     int i = 0;
-    const int whole = outputs / LANES * LANES;
     for (; i + LANES <= inputs; i += LANES, w += LANES * outputs) {
-        for (int r = 0; r < rows; r++) {
-            const float *in = d + r * d_stride;
-            vec sum[LANES];
-            UNROLL
-            for (int k = 0; k < LANES; k++) sum[k] = (vec){0};
-            for (int n = 0; n < whole; n += LANES) {
-                const vec left = load(in + n);
-                UNROLL
-                for (int k = 0; k < LANES; k++) sum[k] += left * load(w + k * outputs + n);
+        int r = 0;
+        for (int half = 0; half < LANES; half += HALF)
+            for (r = 0; r + 2 <= rows; r += 2) {
+                float both[LANES], *out = dx + r * dx_stride + i + half;
+                store(both, back_block(w + half * outputs, outputs, d + r * d_stride, d_stride, 2));
+                copy(out, both, HALF), copy(out + dx_stride, both + HALF, HALF);
             }
-            if (whole < outputs) {
-                const vec left = load_some(in + whole, outputs - whole);
-                for (int k = 0; k < LANES; k++) sum[k] += left * load_some(w + k * outputs + whole, outputs - whole);
-            }
-            store(dx + r * dx_stride + i, totals(sum));
-        }
+        if (r < rows) store(dx + r * dx_stride + i, back_block(w, outputs, d + r * d_stride, 0, 1));
     }
     for (; i < inputs; i++, w += outputs)
         for (int r = 0; r < rows; r++) dx[r * dx_stride + i] = dot(w, d + r * d_stride, outputs);
+}
+
+/* y += x w and dx = w d, in one walk through the matrix; the last row of w, the biases, has no dx. */
+static void dense_both_ways(const float *w, int inputs, int outputs, const float *x, float *y, const float *d,
+                            float *dx) {
+    int i = 0;
+    for (; i + LANES <= inputs; i += LANES, w += LANES * outputs) {
+        dense_forwards(w, LANES, outputs, x + i, 0, y, 0, 1);
+        dense_back(w, LANES, outputs, d, 0, dx + i, 0, 1);
+    }
+    dense_forwards(w, inputs + 1 - i, outputs, x + i, 0, y, 0, 1);
+    dense_back(w, inputs - i, outputs, d, 0, dx + i, 0, 1);
 }
 
 #endif

@@ -69,15 +69,19 @@ static void learn_dqn(hr_learner *l, float delta, int acts, float square) {
     l->metrics[GUARDED] = (float)acts;
 }
 
+/* How much of the old traces is kept. */
+static float kept(const hr_learner *l) { return l->cut ? 0 : l->config.gamma * l->config.lamda; }
+
 /* theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step. */
 static void learn_stream_q(hr_learner *l, float delta) {
     const hr_config *c = &l->config;
-    const float keep = l->cut ? 0 : c->gamma * c->lamda, size = fabsf(delta);
+    const float size = fabsf(delta);
     float norm = 0;
-    for (int i = ENCODER; i <= HEAD; i++) norm += renew_trace(&l->modules[i], keep);
+    l->q_motion = (motion){.keep = kept(l), .trace = 1, .nothing = l->cut ? l->nothing : 0};
+    for (int i = ENCODER; i <= HEAD; i++) norm += trace_size(&l->modules[i], &l->q_motion);
     const float bound = c->lr * c->kappa * (size > 1 ? size : 1) * norm;
     const float step_size = c->lr / (bound > 1 ? bound : 1);
-    l->q_motion = (motion){.trace = 1}, l->q_step = step_size * delta;
+    l->q_step = step_size * delta;
     l->metrics[STEP_SIZE] = step_size;
 }
 
@@ -85,11 +89,12 @@ static void learn_stream_q(hr_learner *l, float delta) {
  * z_h, z_psi, z_w <- gamma lambda z + h, g_h, g_q;  g_delta = gamma grad max Q(s', .) - g_q. */
 static void learn_qrc(hr_learner *l, const values *v, float delta, int acts, float square) {
     const hr_config *c = &l->config;
-    const float keep = l->cut ? 0 : c->gamma * c->lamda, slow = c->lr * c->h_lr_scale;
+    const float keep = kept(l), slow = c->lr * c->h_lr_scale, *nothing = l->cut ? l->nothing : 0;
     const float h = v->h, h_trace = *l->h_trace = keep * (l->cut ? 0 : *l->h_trace) + h;
-    l->q_motion = (motion){
-        .keep = keep, .trace = c->lr * delta, .q = c->lr * (h_trace - h), .v = -c->lr * h_trace * v->discount, .renew = 1};
-    l->h_motion = (motion){.keep = keep, .trace = slow * delta, .q = -slow * h, .w = -slow * c->regularizer, .renew = 1};
+    l->q_motion = (motion){.keep = keep, .trace = c->lr * delta, .q = c->lr * (h_trace - h),
+                           .v = -c->lr * h_trace * v->discount, .nothing = nothing};
+    l->h_motion = (motion){
+        .keep = keep, .trace = slow * delta, .q = -slow * h, .w = -slow * c->regularizer, .nothing = nothing};
     l->q_step = l->h_step = 1;
     l->metrics[H] = h;
     l->metrics[OVERSHOOT] = c->lr * square / (1 - c->gamma * c->lamda);

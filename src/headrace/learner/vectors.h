@@ -102,11 +102,46 @@ INLINE vec totals(vec x[LANES]) {
     for (int i = 0; i < 2; i++) x[i] = FOLD2(x[i], x[i + 2]);
     return FOLD1(x[0], x[1]);
 }
+
+/* Two vectors' numbers in turn: those of their first halves, and of their second. */
+#if LANES == 16
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif LANES == 8
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+/* Rows become columns. */
+INLINE void transpose(vec x[LANES]) {
+    UNROLL
+    for (int stage = 1; stage < LANES; stage *= 2) {
+        vec y[LANES];
+        UNROLL
+        for (int i = 0; i < LANES / 2; i++) {
+            y[2 * i] = LOW(x[i], x[i + LANES / 2]);
+            y[2 * i + 1] = HIGH(x[i], x[i + LANES / 2]);
+        }
+        UNROLL
+        for (int i = 0; i < LANES; i++) x[i] = y[i];
+    }
+}
 #else
 INLINE vec totals(vec x[LANES]) {
     vec sums = {0};
     for (int i = 0; i < LANES; i++) sums[i] = total(x[i]);
     return sums;
+}
+
+INLINE void transpose(vec x[LANES]) {
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < i; j++) {
+            const float other = x[i][j];
+            x[i][j] = x[j][i], x[j][i] = other;
+        }
 }
 #endif
 
