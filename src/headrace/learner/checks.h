@@ -20,6 +20,15 @@ static const char *problem_of_target(const hr_target *t) {
     return 0;
 }
 
+static const char *problem_of_step_size(const hr_step_size *s) {
+    if (!is_one_of(s->kind, HR_INTENTIONAL)) return "an unknown step size";
+    if (!is_rate(s->epsilon) || !is_rate(s->limit) || !is_rate(s->clip)) return "a limit is 0 or more";
+    if (s->kind == HR_ADAPTIVE && !(s->epsilon > 0)) return "an epsilon is above 0";
+    if (s->kind == HR_INTENTIONAL && !(s->square_loses > 0 && s->square_loses <= 1)) return "a mean loses something";
+    if (s->kind == HR_INTENTIONAL && !(s->error_loses > 0 && s->error_loses <= 1)) return "a mean loses something";
+    return 0;
+}
+
 static const char *problem_of_filter(const hr_filter *f) {
     if (!is_one_of(f->history, HR_RAW_CURRENT)) return "an unknown history of gradients";
     return is_within(f->beta, 0, 1) ? 0 : "a history keeps from 0 to 1";
@@ -70,6 +79,7 @@ const char *hr_problem(const hr_config *c) {
     const char *problem;
     if ((problem = problem_of_network(c)) || (problem = problem_of_auxiliary(&c->aux))) return problem;
     if ((problem = problem_of_target(&c->target)) || (problem = problem_of_filter(&c->td_filter))) return problem;
+    if ((problem = problem_of_step_size(&c->step_size))) return problem;
     if (!is_one_of(c->rule, HR_QRC)) return "an unknown rule";
     if (c->replay < 0 || (c->replay && c->rule != HR_DQN) || c->replay > 1 << 20) return "a memory is DQN's, of 1 or more";
     if ((int64_t)c->replay * c->height * c->width * c->channels * c->frames > MOST_NUMBERS) return "the memory is too large";

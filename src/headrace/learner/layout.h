@@ -48,6 +48,10 @@ struct hr_learner {
     module modules[MODULES];
     float *td_target[3], *aux_target[2]; /* encoder, projection, head */
     float *h_trace;
+    struct {
+        int32_t *steps;
+        float *spread, *error;
+    } intended; /* what HR_INTENTIONAL keeps beside the squares */
     transitions memory;
     int32_t *inserted;
     float *window;
@@ -299,6 +303,10 @@ static void bind_module(binder *b, hr_learner *l, int which) {
     m->aux = spr && !of_h && (kind == ENCODER || kind == shared_projection(c) || kind > AUX_PROJECTION);
     m->w = module_arrays(b, l, "agent/params/", which, name);
     if (m->td && c->rule == HR_STREAM_Q) m->trace = module_arrays(b, l, "agent/td/trace/", kind, plain);
+    if (m->td && c->rule == HR_STREAM_Q && c->step_size.kind == HR_ADAPTIVE)
+        m->square = module_arrays(b, l, "agent/td/step_size/", kind, plain);
+    if (m->td && c->rule == HR_STREAM_Q && c->step_size.kind == HR_INTENTIONAL)
+        m->square = module_arrays(b, l, "agent/td/step_size/square/", kind, plain);
     if (m->td && c->rule == HR_QRC) {
         const char *group = of_h ? "agent/td/h_grad_trace/" : "agent/td/q_grad_trace/";
         m->trace = module_arrays(b, l, group, kind, plain);
@@ -366,6 +374,11 @@ static void lay_out(binder *b, hr_learner *l) {
         const int which = projections[i];
         l->aux_target[i] = c->aux.target.kind ? module_arrays(b, l, "agent/aux/target/", which, MODULE_NAMES[which])
                                               : l->modules[which].w;
+    }
+    if (c->rule == HR_STREAM_Q && c->step_size.kind == HR_INTENTIONAL) {
+        l->intended.steps = saved_whole(b, "agent/td/step_size/steps", "");
+        l->intended.spread = saved_number(b, "agent/td/step_size/spread", "");
+        l->intended.error = saved_number(b, "agent/td/step_size/error", "");
     }
     if (c->rule == HR_QRC) l->h_trace = saved_number(b, "agent/td/h_trace", "");
     const int kept = c->replay ? c->replay : 1;

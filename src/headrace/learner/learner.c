@@ -416,6 +416,7 @@ static int is_sound(const hr_learner *l) {
     if (!are_within(counts, 5, INT32_MAX) || !are_within(l->tally + 1, 1, l->tally[0])) return 0;
     if (l->tally[2] < -1 || (l->tally[2] >= 0 && !are_within(l->tally + 3, 1, METRICS - 1))) return 0;
     if (!are_within(l->action, 1, last_action)) return 0;
+    if (l->intended.steps && !are_within(l->intended.steps, 1, INT32_MAX)) return 0;
     if (c->replay && !are_within(l->inserted, 1, 2 * c->replay - 1)) return 0;
     if (c->replay && !are_within(l->memory.action, c->replay, last_action)) return 0;
     if (c->aux.objective != HR_SPR) return 1;

@@ -11,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_FORMAT 1 /* of a block's contents; raised whenever they change */
+#define HR_FORMAT 2 /* of a block's contents; raised whenever they change */
 #define HR_MOST_LAYERS 8
 #define HR_MOST_HORIZON 64
 
 enum { HR_DQN, HR_STREAM_Q, HR_QRC };
+enum { HR_OBGD, HR_SGD, HR_ADAPTIVE, HR_INTENTIONAL };
 enum { HR_ONLINE, HR_COPY, HR_POLYAK };
 enum { HR_LEAKY_NORM, HR_RELU };
 enum { HR_NO_AUXILIARY, HR_SPR };
@@ -33,6 +34,12 @@ typedef struct {
     int32_t every; /* HR_COPY: environment steps */
     float keep;    /* HR_POLYAK: fraction kept */
 } hr_target;
+
+typedef struct {
+    int32_t kind;
+    float epsilon, limit;                  /* HR_ADAPTIVE; the limit is of the TD error */
+    float square_loses, clip, error_loses; /* HR_INTENTIONAL; what means lose of themselves at a step */
+} hr_step_size;
 
 typedef struct {
     int32_t history; /* HR_UNFILTERED: none */
@@ -56,6 +63,7 @@ typedef struct {
     hr_layer layer[HR_MOST_LAYERS];
     int32_t rule, replay; /* replay: transitions kept; 0 learns from the latest */
     float lr, gamma, lamda, kappa, h_lr_scale, regularizer, guard;
+    hr_step_size step_size; /* of HR_STREAM_Q */
     hr_target target;
     hr_filter td_filter;
     hr_auxiliary aux;

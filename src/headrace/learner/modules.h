@@ -18,13 +18,14 @@ typedef struct {
  * and the weights. */
 typedef struct {
     float keep, trace, q, v, w;
+    float square_keep, square_loses, weight, epsilon; /* the trace is divided by sqrt(square / weight) + epsilon */
     const float *nothing; /* a row of zeros, read in place of a trace that was cut; absent where none was */
     float *nowhere;       /* a row that is written in place of a trace that is cut now */
 } motion;
 
 typedef struct {
     const char *name;
-    float *w, *trace, *history, *td_history, *average;
+    float *w, *trace, *square, *history, *td_history, *average; /* square: mean of the squared gradients of Q(s, a) */
     int rows, columns, td, aux, of_h, in_q; /* which streams move it; whether it belongs to h; to Q, as one vector */
     outer q, v, a;
     unsigned measured, at_rest; /* directions whose inner products are needed; without an auxiliary gradient */
@@ -35,12 +36,13 @@ typedef struct {
 INLINE float *behind(float *array, size_t at) { return array ? array + at : array; }
 
 #define HAS(direction) (1u << (direction))
-enum { TRACE = 1, VALUE = 2, DECAY = 4, AUX = 8, HISTORY = 16, RARE = 32, NEXT = 64, TD = 128 };
+enum { TRACE = 1, VALUE = 2, DECAY = 4, AUX = 8, HISTORY = 16, RARE = 32, NEXT = 64, TD = 128, METRIC = 256 };
 
 static unsigned ways_of(const module *m, const motion *mo, int active) {
     unsigned ways = 0;
     if (m->td) ways |= TD;
     if (m->td && m->trace) ways |= TRACE;
+    if (m->td && m->square) ways |= METRIC;
     if (m->td && m->v.x) ways |= VALUE;
     if (m->td && mo->w != 0) ways |= DECAY;
     if (m->aux && active) ways |= AUX;
@@ -51,7 +53,7 @@ static unsigned ways_of(const module *m, const motion *mo, int active) {
 
 /* One stretch of a module's directions, LANES numbers or the last few of them. */
 typedef struct {
-    vec z, r, g;
+    vec z, r, g, square, metric;
 } stretch;
 
 typedef struct {
@@ -68,13 +70,18 @@ INLINE void put(float *p, vec x, int n, const int whole) {
 }
 
 INLINE stretch directions_at(const unsigned ways, const int count, const motion *mo, const row *of, const float *w,
-                             const float *z, int i, int n, const int whole) {
-    stretch s = {{0}, {0}, {0}};
+                             const float *z, const float *square, int i, int n, const int whole) {
+    stretch s = {{0}, {0}, {0}, {0}, {0}};
     if (ways & TD) {
         const vec g_q = of->q * take(of->q_d + i, n, whole);
         if (ways & TRACE) {
             s.z = mo->keep * take(z + i, n, whole) + g_q;
             s.r = mo->trace * s.z;
+        }
+        if (ways & METRIC) {
+            s.square = mo->square_keep * take(square + i, n, whole) + mo->square_loses * (g_q * g_q);
+            s.metric = root(s.square / mo->weight) + mo->epsilon;
+            s.r /= s.metric;
         }
         s.r += mo->q * g_q;
         if (ways & VALUE) s.r += (mo->v * of->v) * take(of->v_d + i, n, whole);
@@ -106,7 +113,8 @@ INLINE float *new_trace(const module *m, const motion *mo, size_t at) {
 INLINE void measure_stretch(const module *m, const motion *mo, const unsigned ways, const unsigned measured,
                             const int count, const row *of, size_t at, int i, int n, const int whole,
                             vec sum[DIRECTIONS][DIRECTIONS]) {
-    const stretch s = directions_at(ways, count, mo, of, m->w + at, old_trace(m, mo, at), i, n, whole);
+    const float *z = old_trace(m, mo, at), *square = behind(m->square, at);
+    const stretch s = directions_at(ways, count, mo, of, m->w + at, z, square, i, n, whole);
     vec x[DIRECTIONS] = {s.r, s.g, {0}, {0}, {0}};
     if (measured & HAS(C)) x[C] = take(m->history + at + i, n, whole);
     if (measured & HAS(E)) x[E] = take(m->td_history + at + i, n, whole);
@@ -182,7 +190,8 @@ INLINE vec move_stretch(const module *m, const motion *mo, const unsigned ways, 
                         const int whole) {
     const span *u = &m->update;
     float *w = m->w + at + i, *c = behind(m->history, at + (size_t)i);
-    const stretch s = directions_at(ways, count, mo, of, m->w + at, z, i, n, whole);
+    float *square = behind(m->square, at);
+    const stretch s = directions_at(ways, count, mo, of, m->w + at, z, square, i, n, whole);
     vec moved = take(w, n, whole);
     if (ways & TD) moved += u->of[R] * s.r;
     if (ways & AUX) moved += u->of[G] * s.g;
@@ -207,6 +216,7 @@ INLINE vec move_stretch(const module *m, const motion *mo, const unsigned ways, 
     }
     put(w, moved, n, whole);
     if (ways & TRACE) put(renewed + i, s.z, n, whole);
+    if (ways & METRIC) put(square + i, s.square, n, whole);
     if (ways & NEXT) put(y + i, take(y + i, n, whole) + next * moved, n, whole);
     return s.r * s.r;
 }
@@ -247,6 +257,8 @@ static float move(const module *m, const motion *mo, int active, const float *x_
     MOVE_TD(0)
     MOVE_TD(TRACE)
     MOVE_TD(TRACE | VALUE)
+    MOVES(TD | TRACE | METRIC)
+    MOVES(TD | TRACE | METRIC | NEXT)
     MOVES(TD | TRACE | DECAY)
     MOVES(TD | TRACE | DECAY | NEXT)
     MOVE(AUX, 1)
@@ -274,6 +286,30 @@ static float trace_size(const module *m, const motion *mo) {
         sum += of_row;
     }
     return total(sum);
+}
+
+/* Squared lengths in the metric: of the gradient of Q(s, a), and of the renewed trace. */
+typedef struct {
+    float gradient, trace;
+} lengths;
+
+static lengths lengths_of(const module *m, const motion *mo) {
+    vec gradient = {0}, trace = {0};
+    for (int r = 0; r < m->rows; r++) {
+        row of;
+        row_of(m, r, &of);
+        const size_t at = (size_t)r * (size_t)m->columns;
+        const float *z = old_trace(m, mo, at), *square = m->square + at;
+        vec g_row = {0}, z_row = {0};
+        for (int i = 0; i < m->columns; i += LANES) {
+            const int n = m->columns - i < LANES ? m->columns - i : LANES;
+            const stretch s = directions_at(TD | TRACE | METRIC, 0, mo, &of, 0, z, square, i, n, n == LANES);
+            const vec g = of.q * take(of.q_d + i, n, n == LANES);
+            g_row += g * g / s.metric, z_row += s.z * s.z / s.metric;
+        }
+        gradient += g_row, trace += z_row;
+    }
+    return (lengths){total(gradient), total(trace)};
 }
 
 #endif

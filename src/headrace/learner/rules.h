@@ -72,17 +72,61 @@ static void learn_dqn(hr_learner *l, float delta, int acts, float square) {
 /* How much of the old traces is kept. */
 static float kept(const hr_learner *l) { return l->cut ? 0 : l->config.gamma * l->config.lamda; }
 
-/* theta += alpha / max(M, 1) delta z, where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step. */
-static void learn_stream_q(hr_learner *l, float delta) {
+/* alpha / max(M, 1), where M = alpha kappa max(1, |delta|) ||z||_1 bounds the effective step. */
+static float bounded_step(const hr_learner *l, float delta) {
     const hr_config *c = &l->config;
     const float size = fabsf(delta);
     float norm = 0;
-    l->q_motion = (motion){.keep = kept(l), .trace = 1, .nothing = l->cut ? l->nothing : 0};
     for (int i = ENCODER; i <= HEAD; i++) norm += trace_size(&l->modules[i], &l->q_motion);
     const float bound = c->lr * c->kappa * (size > 1 ? size : 1) * norm;
-    const float step_size = c->lr / (bound > 1 ? bound : 1);
-    l->q_step = step_size * delta;
-    l->metrics[STEP_SIZE] = step_size;
+    return c->lr / (bound > 1 ? bound : 1);
+}
+
+static float clipped(float x, float limit) { return x > limit ? limit : x < -limit ? -limit : x; }
+
+/* How much of its weight a mean has that began at 0 and loses so much at each of some steps. */
+static double weight_of_mean(double loses, int32_t steps) { return -expm1(steps * log1p(-loses)); }
+
+/* alpha / sqrt(sigma sum z^2 / m), along z / m, where m = sqrt(v) and sigma is the mean of sum g^2 / m; the error is
+ * cut to `clip` times the root of its mean square. All means are divided by what they lack of their weight. */
+static float intentional_step(hr_learner *l, float *delta) {
+    const hr_config *c = &l->config;
+    const hr_step_size *s = &c->step_size;
+    const float keep = c->gamma * c->lamda;
+    *l->intended.steps += *l->intended.steps < INT32_MAX;
+    l->q_motion.square_keep = 1 - s->square_loses, l->q_motion.square_loses = s->square_loses;
+    l->q_motion.epsilon = 1e-8f;
+    l->q_motion.weight = (float)weight_of_mean(s->square_loses, *l->intended.steps);
+    lengths sum = {0, 0};
+    for (int i = ENCODER; i <= HEAD; i++) {
+        const lengths of = lengths_of(&l->modules[i], &l->q_motion);
+        sum.gradient += of.gradient, sum.trace += of.trace;
+    }
+    *l->intended.spread = keep * *l->intended.spread + (1 - keep) * sum.gradient;
+    *l->intended.error = (1 - s->error_loses) * *l->intended.error + s->error_loses * (*delta * *delta);
+    const double of_spread = weight_of_mean(1 - keep, *l->intended.steps);
+    const double of_error = weight_of_mean(s->error_loses, *l->intended.steps);
+    const float length = sqrtf(*l->intended.spread / (float)of_spread * sum.trace);
+    *delta = clipped(*delta, s->clip * sqrtf(*l->intended.error / (float)of_error));
+    return c->lr / (length < 1e-8f ? 1e-8f : length);
+}
+
+/* theta += size delta d, where d is the trace, or what the step size makes of it. */
+static void learn_stream_q(hr_learner *l, float delta) {
+    const hr_config *c = &l->config;
+    float size = c->lr;
+    l->q_motion = (motion){.keep = kept(l), .trace = 1, .nothing = l->cut ? l->nothing : 0};
+    switch (c->step_size.kind) {
+        case HR_OBGD: size = bounded_step(l, delta); break;
+        case HR_ADAPTIVE: /* z / (sqrt(v) + epsilon) */
+            l->q_motion.square_keep = c->gamma * c->lamda, l->q_motion.square_loses = 1 - c->gamma * c->lamda;
+            l->q_motion.weight = 1, l->q_motion.epsilon = c->step_size.epsilon;
+            delta = clipped(delta, c->step_size.limit);
+            break;
+        case HR_INTENTIONAL: size = intentional_step(l, &delta); break;
+    }
+    l->q_step = size * delta;
+    l->metrics[STEP_SIZE] = size;
 }
 
 /* w += alpha (delta z_w - h g_q - z_h g_delta);  psi += alpha_h (delta z_psi - h g_h - beta psi).

@@ -38,6 +38,13 @@ INLINE vec load(const float *p) { return *(const unaligned_vec *)p; }
 INLINE void store(float *p, vec x) { *(unaligned_vec *)p = x; }
 INLINE vec all(float x) { return x - (vec){0}; }
 INLINE vec magnitude(vec x) { return (vec)((mask)x & 0x7fffffff); }
+INLINE vec root(vec x) {
+    float lanes[LANES];
+    memcpy(lanes, &x, sizeof x);
+    UNROLL
+    for (int i = 0; i < LANES; i++) lanes[i] = sqrtf(lanes[i]);
+    return *(const unaligned_vec *)lanes;
+}
 
 /* The first n of a vector's numbers, zeros behind them; and back. */
 INLINE vec load_some(const float *p, int n) {

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from headrace.agents import ABLATIONS, VARIANTS, BySuite, agent_named, tweak
+from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import TimeStep
 from tests.engines.learner.free import FREE_TOLERANCE, run_free
 from tests.engines.learner.parity import METRICS, compare_answers, compare_steps
@@ -79,8 +80,9 @@ SWITCHED = {
     ),
     "strq+spr": (
         "aux.gate=Greedy", "aux.objective.target=Copy(5)", "merge=PcGrad", "aux.objective.window=ReleasedRing",
+        "td.step_size=Adaptive", "td.lr=4.6e-4",
     ),
-    "strq+spr+orth2": ("td_filter=Orth(0.9)",),
+    "strq+spr+orth2": ("td_filter=Orth(0.9)", "td.step_size=Intentional", "td.lr=0.25"),
     "dqn+spr": ("td.memory=Replay(3)", "td.target=Polyak(0.9)", "merge=SharedFlipped", "aux.objective.augment=Clipped"),
 }  # fmt: skip
 
@@ -89,6 +91,19 @@ SWITCHED = {
 def test_every_switch_is_the_reference_engines(name):
     agent = tweak(agent_named(name), *SWITCHED[name], "aux.objective.horizon=3")
     parity(on(agent, BySuite()), spec_of(SUITES["vector"]), 40)
+
+
+def test_plain_steps_are_those_of_a_bound_that_never_acts():
+    first, answers = experience(SUITES["vector"], 30)
+    states = []
+    for step_size in ("step_size=ObGd", "kappa=0"), ("step_size=Sgd", "kappa=2"):
+        agent = tweak(agent_named("strq"), "td.lr=1e-3", *(f"td.{setting}" for setting in step_size))
+        engine = LearnerEngine(on(agent, BySuite()), spec_of(SUITES["vector"]), seed=0, steps=1000)
+        engine.begin(first)
+        for timestep in answers:
+            engine.learn(timestep)
+        states.append(engine.save())
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0] | states[1])
 
 
 def test_frames_are_standardised_and_then_stacked():

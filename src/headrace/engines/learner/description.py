@@ -15,6 +15,7 @@ from headrace.part import Part
 MOST_LAYERS = 8
 
 RULES = {agents.Dqn: 0, agents.StreamQ: 1, agents.Qrc: 2}
+STEP_SIZES = {agents.ObGd: 0, agents.Sgd: 1, agents.Adaptive: 2, agents.Intentional: 3}
 TARGETS = {agents.Online: 0, agents.Copy: 1, agents.Polyak: 2}
 HEADS = {agents.LeakyNorm: 0, agents.Relu: 1}
 GATES = {agents.Always: 0, agents.Every: 1, agents.Greedy: 2}
@@ -23,9 +24,9 @@ AS_THEY_ARE, ORTH2, ORTH2_AVERAGE, PCGRAD = range(4)
 JOINS = {agents.Sum: 0, agents.Mix: 1, agents.SharedFlipped: 2}
 
 KNOWN = {
-    *RULES, *TARGETS, *HEADS, *GATES, *HISTORIES, *JOINS,
+    *RULES, *STEP_SIZES, *TARGETS, *HEADS, *GATES, *HISTORIES, *JOINS,
     agents.Agent, agents.EpsilonGreedy, agents.BySuite, agents.Conv, agents.Mlp, agents.Latest, agents.Replay,
-    agents.NoAuxiliary, agents.ObGd, agents.Auxiliary, agents.Spr, agents.Episode, agents.ReleasedRing, agents.Shared,
+    agents.NoAuxiliary, agents.Auxiliary, agents.Spr, agents.Episode, agents.ReleasedRing, agents.Shared,
     agents.Separate, agents.SumOverHorizon, agents.MeanOverHorizon, agents.AsIs, agents.ShiftAndIntensity,
     agents.Clipped, agents.Unfiltered, agents.Orth, agents.AuxOrthogonalToTd, agents.Present, agents.Average,
     agents.PcGrad, agents.Clip, agents.Unguarded, agents.Bounded, agents.Apart, agents.Together, agents.Kept,
@@ -41,6 +42,13 @@ class Layer(Structure):
 
 class Target(Structure):
     _fields_ = [("kind", c_int32), ("every", c_int32), ("keep", c_float)]
+
+
+class StepSize(Structure):
+    _fields_ = [
+        ("kind", c_int32),
+        *((name, c_float) for name in ("epsilon", "limit", "square_loses", "clip", "error_loses")),
+    ]
 
 
 class Filter(Structure):
@@ -62,7 +70,8 @@ class Config(Structure):
         *((name, c_int32) for name in ("spatial", "layers", "hidden", "head")),
         ("layer", Layer * MOST_LAYERS), ("rule", c_int32), ("replay", c_int32),
         *((name, c_float) for name in ("lr", "gamma", "lamda", "kappa", "h_lr_scale", "regularizer", "guard")),
-        ("target", Target), ("td_filter", Filter), ("aux", AuxiliaryWords), ("merge", c_int32), ("join", c_int32),
+        ("step_size", StepSize), ("target", Target), ("td_filter", Filter), ("aux", AuxiliaryWords),
+        ("merge", c_int32), ("join", c_int32),
         *((name, c_float) for name in ("mix", "average_beta", "bound", "explore_start", "explore_end")),
         ("explore_fraction", c_float), ("steps", c_float), ("limit", c_float),
     ]  # fmt: skip
@@ -112,11 +121,21 @@ def _describe_rule(config: Config, rule: Any) -> None:
         setattr(config, name, getattr(rule, name, 0.0))
     config.guard = _norm(getattr(rule, "guard", None))
     config.replay = getattr(getattr(rule, "memory", None), "size", 0)
+    config.step_size = _step_size(getattr(rule, "step_size", agents.ObGd()))
     config.target = _target(rule.target)
 
 
 def _target(target: Any) -> Target:
     return Target(TARGETS[type(target)], getattr(target, "every", 0), getattr(target, "keep", 0.0))
+
+
+def _step_size(part: Any) -> StepSize:
+    words = StepSize(STEP_SIZES[type(part)])
+    if isinstance(part, agents.Adaptive):
+        words.epsilon, words.limit = part.epsilon, part.limit
+    if isinstance(part, agents.Intentional):
+        words.square_loses, words.clip, words.error_loses = 1 - part.beta, part.clip, 1 - part.error_beta
+    return words
 
 
 def _filter(part: Any) -> Filter:
