@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_FORMAT 2 /* of a block's contents; raised whenever they change */
+#define HR_FORMAT 1 /* of a block's contents; raised whenever they change */
 #define HR_MOST_LAYERS 8
 #define HR_MOST_HORIZON 64
 
