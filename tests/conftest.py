@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 # Before NumPy is imported: on small matrices the threads of two workers wait for one another, five times the work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Before JAX is: most of the time of a small computation is compilation, so that little is optimised. Processes that
+# tests start inherit it, as digests are compared. The long run, which sets an empty XLA_FLAGS, compiles as users do.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
+)
 
 import jax
 import pytest
@@ -21,6 +29,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+MOST = 2.5e9  # bytes of a process, most of them compiled programs that later modules have no use for
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Two workers fit into a machine with 8 GB."""
+    yield
+    with suppress(OSError):  # where there is no such file, nothing is known of memory
+        if int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST:
+            jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
