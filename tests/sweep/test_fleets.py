@@ -26,6 +26,7 @@ from headrace.training.run import Run
 from headrace.training.single import train_run
 from tests.small_runs import Command, StopAt, checkpoint_steps
 from tests.sweep.support import (
+    TINY,
     alive,
     finished,
     held,
@@ -39,7 +40,7 @@ from tests.sweep.support import (
     workers_of,
 )
 
-GRID = ("dqn", "minatar/breakout,minatar/freeway", "0:2", 3000)
+GRID = ("dqn", "minatar/breakout,minatar/freeway", "0:2", 2100)
 RUNS = tiny(*GRID)
 HOW = ("--on", "fleet", "--checkpoint-every", "500")
 
@@ -202,7 +203,7 @@ def test_no_run_of_a_fleet_is_sent_back_by_more_than_a_checkpoint(saved, step, p
 
 @pytest.mark.usefixtures("programs")
 def test_a_stream_that_diverges_is_frozen_and_the_others_do_not_notice(undisturbed: Path, tmp_path: Path) -> None:
-    (absurd,) = tiny("dqn", "minatar/breakout", "1", 3000, "td.lr=1e30")
+    (absurd,) = tiny("dqn", "minatar/breakout", "1", 2100, "td.lr=1e30")
     runs = [absurd if run == RUNS[1] else run for run in RUNS]
     others = [run for run in RUNS if run != RUNS[1]]
     said = Notices()
@@ -290,7 +291,7 @@ def test_traces_history_and_window_are_restored_to_the_bit() -> None:
 
 
 def test_what_cannot_be_one_fleet_is_said(tmp_path: Path) -> None:
-    other_rules = tiny("dqn", "minatar/breakout", "0", 3000, "env.sticky=0")
+    other_rules = tiny("dqn", "minatar/breakout", "0", 2100, "env.sticky=0")
     for runs, said in (
         (RUNS + tiny("dqn", "minatar/breakout", "0", 7000), "the same number of steps, got"),
         (RUNS + other_rules, "the same rules of the environment, got"),
@@ -376,8 +377,9 @@ def _distance(a: dict[str, np.ndarray], b: dict[str, np.ndarray], everything: bo
 
 @pytest.mark.usefixtures("programs")
 def test_a_stream_of_a_fleet_is_the_same_run_alone() -> None:
-    """Breakout, in a fleet with room for Freeway's seven channels."""
-    assert_like_alone("qrc+spr+orth", "minatar/breakout,minatar/freeway", "minatar/breakout", "aux.objective.horizon=2")
+    """Breakout, in a fleet with room for Freeway's seven channels; the long run has networks of full size."""
+    small = (TINY, "aux.objective.horizon=2")
+    assert_like_alone("qrc+spr+orth", "minatar/breakout,minatar/freeway", "minatar/breakout", *small)
 
 
 @pytest.mark.usefixtures("programs")

@@ -32,8 +32,8 @@ from tests.sweep.support import (
 )
 
 GRID = ("strq", "minatar/breakout", "0:5", 3000)
-RUNS = tiny(*GRID)
-HOW = ("--jobs", "2", "--checkpoint-every", "200")
+RUNS = tiny(*GRID, engine="learner")  # whose workers start in no time; one test takes the definition
+HOW = ("--jobs", "2", "--checkpoint-every", "200", "--engine", "learner")
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +82,16 @@ def test_a_sweep_whose_parent_is_killed_twice_continues(command: Command, undist
     assert_undisturbed(out, undisturbed)
 
 
-def test_a_sweep_of_the_fast_engine_whose_worker_and_whose_parent_are_killed_continues(
+def test_a_sweep_of_the_definition_whose_worker_and_whose_parent_are_killed_continues(
     command: Command, tmp_path: Path
 ) -> None:
-    plan, how = ("qrc+spr+orth", "minatar/breakout", "0:2", 8000), (*HOW, "--engine", "learner")
-    runs, alone, killed = tiny(*plan, engine="learner"), tmp_path / "alone", tmp_path / "killed"
+    plan, how = ("strq", "minatar/breakout", "0", 1200), (*HOW, "--engine", "reference")
+    runs, alone, killed = tiny(*plan), tmp_path / "alone", tmp_path / "killed"
     assert command(*tiny_words(*plan, alone, *how)).returncode == 0
 
-    hold = held(killed, 800)
+    hold = held(killed, 200)
     process = command.start(*tiny_words(*plan, killed, *how))
-    for step, whose in ((800, "worker"), (2400, "parent")):
+    for step, whose in ((200, "worker"), (600, "parent")):
         hold = held(killed, step)
         wait_until(lambda step=step: all(newest(killed / run.name) >= step for run in runs), process)
         workers = workers_of(process)
@@ -103,7 +103,7 @@ def test_a_sweep_of_the_fast_engine_whose_worker_and_whose_parent_are_killed_con
 
     hold.unlink()
     last = command(*tiny_words(*plan, killed, *how))
-    assert (last.returncode, "2/2 done" in last.stdout) == (0, True), last.stderr
+    assert (last.returncode, "1/1 done" in last.stdout) == (0, True), last.stderr
     assert run_names(killed) == run_names(alone)
     assert results(killed, runs) == results(alone, runs)
 
@@ -133,9 +133,7 @@ def test_a_run_that_fails_three_times_is_reported_with_its_cause_and_stops_no_ot
     found = os.pathsep.join([str(tmp_path), command.environment["PYTHONPATH"]])
     monkeypatch.setitem(command.environment, "PYTHONPATH", found)
     words = ["sweep", "strq", "gym/Stuck-v0,gym/CartPole-v1", "--seeds", "0", "--steps", "2000"]
-    done = command(
-        *words, "--engine", "reference", "--import", "stuck_cart", "--quiet", "--out", str(tmp_path / "runs")
-    )
+    done = command(*words, "--engine", "learner", "--import", "stuck_cart", "--quiet", "--out", str(tmp_path / "runs"))
     assert done.returncode == 1
     said = re.findall(
         r" failed(, it is tried again| for good): gym/Stuck-v0 raised RuntimeError at step (\d+)", done.stderr
@@ -203,8 +201,9 @@ def test_a_sweep_asked_to_stop_saves_and_continues(command: Command, undisturbed
 
 def test_a_diverging_run_is_reported_and_stops_no_other(command: Command, tmp_path: Path) -> None:
     bound = ("td.lr=1e30", "td.kappa=2|0")  # without its bound, Stream Q takes steps of 1e30
-    words = tiny_words("strq", "minatar/breakout", "0", 300, tmp_path, *(w for s in bound for w in ("--set", s)))
-    good, bad = tiny("strq", "minatar/breakout", "0", 300, *bound)
+    settings = [word for setting in bound for word in ("--set", setting)]
+    words = tiny_words("strq", "minatar/breakout", "0", 300, tmp_path, *settings, "--engine", "learner")
+    good, bad = tiny("strq", "minatar/breakout", "0", 300, *bound, engine="learner")
     found = command(*words)
     assert found.returncode == 1
     assert re.search(rf"^diverged: {re.escape(bad.name)}: \w+ was no longer finite at step", found.stdout, re.M)
@@ -214,18 +213,19 @@ def test_a_diverging_run_is_reported_and_stops_no_other(command: Command, tmp_pa
 
 
 @pytest.mark.long
-def test_a_run_of_a_sweep_equals_the_same_run_by_itself(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+def test_a_run_of_a_sweep_equals_the_same_run_by_itself(command: Command, tmp_path: Path) -> None:
     """Although it was bound to one core and one thread."""
-    run = RUNS[3]
-    words = ["--seed", "3", "--steps", "3000", "--set", TINY, "--engine", "reference", "--out", str(tmp_path)]
+    plan = ("strq", "minatar/breakout", "3", 3000)
+    assert command(*tiny_words(*plan, tmp_path / "sweep", "--jobs", "1")).returncode == 0
+    words = ["--seed", "3", "--steps", "3000", "--set", TINY, "--engine", "reference", "--out", str(tmp_path / "alone")]
     assert command("train", "strq", "minatar/breakout", *words).returncode == 0
-    assert results(tmp_path, [run]) == results(undisturbed, [run])
+    assert results(tmp_path / "alone", tiny(*plan)) == results(tmp_path / "sweep", tiny(*plan))
 
 
 def test_sixty_tiny_runs(command: Command, tmp_path: Path) -> None:
-    done = command(*tiny_words("strq", "minatar/breakout", "0:60", 20, tmp_path, "--jobs", "2", "--json"))
+    done = command(*tiny_words("strq", "minatar/breakout", "0:60", 20, tmp_path, *HOW, "--json"))
     assert (done.returncode, done.stderr) == (0, "")
-    runs = tiny("strq", "minatar/breakout", "0:60", 20)
+    runs = tiny("strq", "minatar/breakout", "0:60", 20, engine="learner")
     assert run_names(tmp_path) == sorted(run.name for run in runs)
     found = json.loads(done.stdout)
     assert (found["done"], [r["name"] for r in found["runs"]]) == (60, [run.name for run in runs])

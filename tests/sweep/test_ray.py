@@ -33,8 +33,8 @@ from tests.sweep.support import (
 )
 
 GRID = ("strq", "minatar/breakout", "0:3", 5000)
-RUNS = tiny(*GRID)
-HOW = ("--checkpoint-every", "200")
+RUNS = tiny(*GRID, engine="learner")  # whose workers start in no time
+HOW = ("--checkpoint-every", "200", "--engine", "learner")
 
 
 @pytest.fixture(scope="module")
@@ -214,49 +214,58 @@ def test_a_sweep_whose_head_is_killed_ends_and_continues_on_the_next(
 def test_a_cluster_of_our_own_that_is_killed_is_started_again(
     command: Command, undisturbed: Path, tmp_path: Path
 ) -> None:
-    process = started(command, tmp_path, "--jobs", "2")
-    wait_until(lambda: bool(underway(tmp_path, 600)), process)
-    for pid in _ancestors(holder(underway(tmp_path, 600)[0]))[:1]:  # the raylet: the head of such a cluster
+    runs = tmp_path / "runs"
+    hold = held(runs, 600)
+    process = started(command, runs, "--jobs", "2")
+    wait_until(lambda: bool(underway(runs, 600)), process)
+    for pid in _ancestors(holder(underway(runs, 600)[0]))[:1]:  # the raylet: the head of such a cluster
         kill(pid)
+    hold.unlink()
     code, out, err = ended(process)
     assert code == 0, err
     assert err.count("started a Ray cluster here with 2 cores") == 2
     assert "the Ray cluster was lost" in err
     assert "3/3 done" in out
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(runs, undisturbed)
 
 
 @pytest.mark.long
 def test_a_killed_sweep_leaves_nobody_and_continues(command: Command, undisturbed: Path, tmp_path: Path) -> None:
-    process = started(command, tmp_path, "--jobs", "2")
-    wait_until(lambda: len(underway(tmp_path, 600)) == 2, process)
-    workers = [holder(folder) for folder in underway(tmp_path, 600)]
+    runs = tmp_path / "runs"
+    hold = held(runs, 600)
+    process = started(command, runs, "--jobs", "2")
+    wait_until(lambda: len(underway(runs, 600)) == 2, process)
+    workers = [holder(folder) for folder in underway(runs, 600)]
     kill(process.pid)
     process.communicate()
-    code, out, err = ended(started(command, tmp_path, "--jobs", "2"))
+    hold.unlink()
+    code, out, err = ended(started(command, runs, "--jobs", "2"))
     assert not any(map(alive, workers))
     assert code == 0, err
     assert "3/3 done" in out
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(runs, undisturbed)
 
 
 @pytest.mark.long
 def test_runs_of_a_node_that_dies_are_resumed_on_another(command: Command, undisturbed: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    hold = held(runs, 600)  # or a run could be done before its machine is dead
     with ray_cluster(cores=1) as cluster:
         cluster.start(f"--address={cluster.address}", "--num-cpus=1")
-        process = started(command, tmp_path, "--address", cluster.address)
-        wait_until(lambda: len(underway(tmp_path, 600)) == 2, process)
-        raylets = {_ancestors(holder(folder))[0]: folder for folder in underway(tmp_path, 600)}
+        process = started(command, runs, "--address", cluster.address)
+        wait_until(lambda: len(underway(runs, 600)) == 2, process)
+        raylets = {_ancestors(holder(folder))[0]: folder for folder in underway(runs, 600)}
         assert len(raylets) == 2
         head = min(raylets)  # it was started first
         (other,) = set(raylets) - {head}
-        for pid in (other, holder(raylets[other])):  # with a machine goes all that runs on it, before it can finish
+        for pid in (other, holder(raylets[other])):  # with a machine goes all that runs on it
             kill(pid)
+        hold.unlink()
         code, out, err = ended(process)
     assert code == 0, err
     assert re.search(r"goes on elsewhere from step \d[\d,]*: its (node|process) died", err), err
     assert "3/3 done" in out
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(runs, undisturbed)
 
 
 def _ancestors(pid: int) -> list[int]:

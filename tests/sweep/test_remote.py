@@ -16,7 +16,7 @@ from headrace.sweep.worker import train_one
 from headrace.training.pace import stop_requests
 from tests.sweep.support import tiny
 
-(RUN,) = tiny("strq", "minatar/breakout", "0", 1000)
+(RUN,) = tiny("strq", "minatar/breakout", "0", 1000, engine="learner")
 JOB = Job((RUN,))
 
 

@@ -27,18 +27,19 @@ from tests.small_runs import (
     assert_same_result,
     checkpoint_steps,
     only_run,
+    small_train,
     small_words,
 )
 from tests.sweep.support import held
 
-STEPS, EVERY = 4200, 100  # steps of a run and between its checkpoints
+STEPS, EVERY = 1500, 50  # steps of a run and between its checkpoints
 LONGER = {
     "compiled": 1,
     "host": 1,
-    "learner": 20,
+    "learner": 40,
 }  # times as many where a step is over before anybody could interrupt it
-KILLS = 3  # the third while a checkpoint is being written
-MANY_KILLS = {"compiled": 8, "host": 6, "learner": 8}  # by the way to compute it
+KILLS = {"compiled": 1, "host": 1, "learner": 3}  # by the way to compute it: JAX takes seconds to start
+MANY_KILLS = {"compiled": 8, "host": 6, "learner": 8}
 PATIENCE = 240.0  # seconds; a busy machine may be slow
 
 
@@ -93,7 +94,7 @@ def killed(process: subprocess.Popen[str], folder: Path, target: int, delay: flo
 
 @pytest.mark.parametrize(
     ("way", "count"),
-    [*((way, KILLS) for way in WAYS), *(pytest.param(*many, marks=pytest.mark.long) for many in MANY_KILLS.items())],
+    [*KILLS.items(), *(pytest.param(*many, marks=pytest.mark.long) for many in MANY_KILLS.items())],
 )
 def test_a_run_killed_over_and_over_equals_one_left_alone(
     way: str, count: int, command: Command, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -106,7 +107,8 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     targets = sorted(moments.sample(range(every, steps - 5 * every), count))
     folder, kills = run_folder(tmp_path / "killed", way), []
     for number, aim in enumerate(targets):
-        writing, target = number % 3 == 2, max(aim, newest(folder) + 1)
+        writing = (number + list(WAYS).index(way)) % 3 == 1  # a checkpoint: each way's third, the host form's first
+        target = max(aim, newest(folder) + 1)
         hold = held(tmp_path / "killed", target + every, writing=writing)  # or it could be done before it is killed
         process = command.start(*small_words(tmp_path / "killed", *words, steps=steps))
         kills.append(killed(process, folder, target, None if writing else moments.random()))
@@ -130,12 +132,15 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     assert episodes["step"].tolist() == ends.tolist()  # none twice, none lost: each begins where the last one ended
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("engine", "number"), [("reference", signal.SIGINT), ("learner", signal.SIGTERM), ("learner", signal.SIGHUP)]
+)
 def test_a_run_asked_to_stop_saves_and_continues(
-    number: signal.Signals, command: Command, finished_compiled: Trained, tmp_path: Path
+    engine: str, number: signal.Signals, command: Command, finished_compiled: Trained, tmp_path: Path
 ) -> None:
-    words = small_words(tmp_path / "runs", "--checkpoint-every", "100")
-    path = tmp_path / "runs" / finished_compiled.path.name
+    alone = finished_compiled if engine == "reference" else small_train(tmp_path / "alone", **WAYS[engine])
+    words = small_words(tmp_path / "runs", "--checkpoint-every", "100", engine=engine)
+    path = tmp_path / "runs" / alone.path.name
     hold = held(tmp_path / "runs", 200)
     process = command.start(*words)
     wait_for(process, lambda: newest(path) >= 200)
@@ -146,14 +151,14 @@ def test_a_run_asked_to_stop_saves_and_continues(
     assert process.returncode == 130, err
     assert "Traceback" not in err
     step = newest(path)
-    assert 200 <= step < finished_compiled.steps_done
+    assert 200 <= step < alone.steps_done
     assert out == f"stopped at step {step:,} and saved; the same command continues: {path}\n"
     assert RunFolder.read(path).status == "interrupted"
 
     again = command(*words)
     assert again.returncode == 0
     assert again.stderr == f"headrace: continuing from step {step:,}\n"
-    assert_same_result(path, finished_compiled.path)
+    assert_same_result(path, alone.path)
 
 
 def test_ctrl_c_before_the_first_step_leaves_a_run_that_the_same_command_begins(
