@@ -1,4 +1,5 @@
-"""The scripts of `benchmarks/`, once and tiny: they run and print their table. No time is looked at."""
+"""The scripts of `benchmarks/`, once and tiny: they run and print their table. No time is looked at. What compiles an
+agent of full size is in the long run."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ def test_environments_in_a_table() -> None:
     assert row.startswith("| pong |")
 
 
+@pytest.mark.long
 def test_the_straightforward_way_in_a_table() -> None:
     _, _, row = table("straightforward.py", "--suites", "minatar", "--variants", "strq", "--seconds", "0.05")
     assert row.startswith("| minatar/breakout | `strq` |")

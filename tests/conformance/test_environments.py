@@ -69,7 +69,8 @@ def cases(wanted: list[str], steps: dict[str, int], suffix: str = "", **marks: A
             yield pytest.param(case, id=f"{name}-{form}{suffix}", **marks)
 
 
-USUAL = [*SETS["atari26"], *SETS["octax8"], *matching("minatar/*"), *matching("probe/*"), *GYM]
+OCTAX = ["octax/pong", "octax/spacejam", "octax/worm"]  # a program for each; the long run has all
+USUAL = [*SETS["atari26"], *OCTAX, *matching("minatar/*"), *matching("probe/*"), *GYM]
 EVERY = [*names(), *GYM]
 
 
