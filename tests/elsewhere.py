@@ -1,7 +1,9 @@
 """The usual suite under conditions that stand for other machines, one after another; a line says how each went.
 
-`python -m tests.elsewhere` tries all, `--only sse4.2,one-core` some. Further words go to pytest: `tests/envs -x`. What
-pytest said is kept below `.venv/elsewhere`. The whole parity suite in a learner that sanitizers watch takes an hour:
+`python -m tests.elsewhere` tries all in about an hour on two cores, `--only sse4.2,one-core` some. A condition takes
+the tests that it can make a difference to: other instructions those that compute, a read-only cache those that keep
+something, another Python all. Further words go to pytest: `tests` is everything, `tests/envs -x` a part. What pytest
+said is kept below `.venv/elsewhere`. The whole parity suite in a learner that sanitizers watch takes an hour:
 `--only sanitized tests/engines/learner -m ''`.
 """
 
@@ -24,6 +26,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".venv" / "elsewhere"
 PATIENCE = 90 * 60.0  # seconds for each condition
+COMPUTING = ["tests/definition", "tests/engines", "tests/conformance", "tests/export", "tests/sweep/test_fleets.py"]
+RUNNING = [
+    "tests/training",
+    "tests/sweep",
+    "tests/runs",
+    "tests/cli",
+    "tests/bench",
+]  # processes, signals, clocks, files
+TELLING = [
+    "tests/analysis",
+    "tests/reproduce",
+    *(f"tests/{path.name}" for path in sorted(Path(__file__).parent.glob("test_*.py"))),
+]
 COUNTED = ("passed", "failed", "errors", "skipped")
 
 
@@ -38,19 +53,20 @@ class Place:
     python: str = sys.executable
     before: Sequence[str] = ()
     variables: dict[str, str] = field(default_factory=dict)
-    tests: Sequence[str] = ()  # those that it is about, unless others are named
+    tests: Sequence[str] = ()  # those that it can make a difference to, unless others are named; none: all
 
 
 @contextmanager
 def instructions(most: str) -> Iterator[Place]:
     """Programs of XLA have no instructions beyond these."""
-    yield Place(variables={"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={most}".strip()})
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={most}".strip()
+    yield Place(variables={"XLA_FLAGS": flags}, tests=COMPUTING)
 
 
 @contextmanager
 def generic() -> Iterator[Place]:
     """The learner takes the instructions that every x86-64 has."""
-    yield Place(variables={"HEADRACE_LEARNER_VARIANT": ""})
+    yield Place(variables={"HEADRACE_LEARNER_VARIANT": ""}, tests=[*COMPUTING, "tests/training"])
 
 
 @contextmanager
@@ -71,7 +87,7 @@ def sanitized() -> Iterator[Place]:
 def one_core() -> Iterator[Place]:
     if not shutil.which("taskset"):
         raise Unavailable("there is no taskset")
-    yield Place(before=["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))])
+    yield Place(before=["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))], tests=RUNNING)
 
 
 @contextmanager
@@ -79,7 +95,7 @@ def busy() -> Iterator[Place]:
     """Four processes beside it never rest."""
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
     try:
-        yield Place()
+        yield Place(tests=RUNNING)
     finally:
         for other in others:
             other.kill()
@@ -93,12 +109,13 @@ def empty_home() -> Iterator[Place]:
     with tempfile.TemporaryDirectory() as folder:
         (home := Path(folder) / "home").mkdir()
         (cache := Path(folder) / "cache").write_text("")
-        yield Place(variables={"HOME": str(home), "XDG_CACHE_HOME": str(cache)})
+        variables = {"HOME": str(home), "XDG_CACHE_HOME": str(cache)}
+        yield Place(variables=variables, tests=[*RUNNING, *TELLING, "tests/envs"])
 
 
 @contextmanager
 def c_locale() -> Iterator[Place]:
-    yield Place(variables={"LANG": "C", "LC_ALL": "C", "LANGUAGE": ""})
+    yield Place(variables={"LANG": "C", "LC_ALL": "C", "LANGUAGE": ""}, tests=[*RUNNING, *TELLING])
 
 
 @contextmanager
