@@ -90,7 +90,7 @@ def test_silence_where_standard_error_is_no_terminal(capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("", "headrace: continuing from step 10\n")
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.long)])
 def test_a_real_terminal_sees_one_line(columns: int, command: Command, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
