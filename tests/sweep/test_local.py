@@ -201,9 +201,8 @@ def test_a_sweep_asked_to_stop_saves_and_continues(command: Command, undisturbed
 
 def test_a_diverging_run_is_reported_and_stops_no_other(command: Command, tmp_path: Path) -> None:
     bound = ("td.lr=1e30", "td.kappa=2|0")  # without its bound, Stream Q takes steps of 1e30
-    settings = [word for setting in bound for word in ("--set", setting)]
-    words = tiny_words("strq", "minatar/breakout", "0", 300, tmp_path, *settings, "--engine", "learner")
-    good, bad = tiny("strq", "minatar/breakout", "0", 300, *bound, engine="learner")
+    words = tiny_words("strq", "minatar/breakout", "0", 300, tmp_path, *(w for s in bound for w in ("--set", s)))
+    good, bad = tiny("strq", "minatar/breakout", "0", 300, *bound)
     found = command(*words)
     assert found.returncode == 1
     assert re.search(rf"^diverged: {re.escape(bad.name)}: \w+ was no longer finite at step", found.stdout, re.M)
