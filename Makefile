@@ -32,6 +32,11 @@ fuzz: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# Most of the time of a small computation is compilation: the usual run has XLA optimise little. `make test QUICK=`, the
+# long run and pytest by hand compile as users do. Processes that tests start inherit it, as digests are compared.
+QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
+test test-elsewhere: export XLA_FLAGS := $(strip $(XLA_FLAGS) $(QUICK))
+
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -42,7 +47,7 @@ lint: setup
 
 long-test: setup
 	@echo "The long tests take about an hour on two cores."
-	XLA_FLAGS= $(BIN)/python -m pytest -n 2 -m long
+	$(BIN)/python -m pytest -n 2 -m long
 
 # The usual suite as other machines would run it; ONLY=sse4.2,one-core chooses some of them.
 test-elsewhere: setup

@@ -10,13 +10,6 @@ from pathlib import Path
 
 # Before NumPy is imported: on small matrices the threads of two workers wait for one another, five times the work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Before JAX is: most of the time of a small computation is compilation, so that little is optimised. Processes that
-# tests start inherit it, as digests are compared. The long run, which sets an empty XLA_FLAGS, compiles as users do.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
-)
-
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
