@@ -263,7 +263,7 @@ def test_where_no_folder_can_be_had_nothing_is_trained(tmp_path: Path) -> None:
         (tmp_path / run.name).mkdir()
         (tmp_path / run.name / "manifest.json").write_text("{")
     result = fleet_of(tmp_path)
-    assert result == ([], [], [], result.refused)
+    assert result == ([], [], [], {}, result.refused)
     assert sorted(result.refused) == sorted(run.name for run in RUNS)
 
 
