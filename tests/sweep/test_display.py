@@ -63,7 +63,8 @@ def test_the_table_averages_seeds_and_names_what_went_wrong() -> None:
     ]
 
 
-def test_new_lines_take_the_place_of_the_old_ones_and_a_notice_stays() -> None:
+def test_new_lines_take_the_place_of_the_old_ones_and_a_notice_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.sweep.display.time.monotonic", lambda: 100.0)
     screen = StringIO()
     live = Live(screen)
     live.show(plan())
