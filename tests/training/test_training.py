@@ -331,7 +331,7 @@ def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
                      engine=engine, form="host", checkpoint_every=100)  # fmt: skip
 
     toy["fault"] = fault
-    said = message.replace("observation", "(observation|successor)") + r".*\. The run is saved as of step 332: mend"
+    said = message.replace("observation", "(observation|successor)") + r".*\. The run is saved as of step 332: fix"
     with pytest.raises(EnvironmentFault, match=said):
         go()
     path = only_run(tmp_path)
