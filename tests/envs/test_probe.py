@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headrace.agents import Agent, agent_named, tweak
+from headrace.agents import FAMILY, Agent, agent_named, tweak
 from headrace.definition.networks import layout_of, q_values
 from headrace.definition.step import AgentState, act, draw_step, init_agent, learn
 from headrace.definition.transition import Transition
 from headrace.engines.jax import parts  # noqa: F401 - agents are trees
+from headrace.engines.jax.compiled import CompiledStream
 from headrace.envs.probe import CORRIDOR, ON, PUZZLES, TERMINATED, TRUNCATED, Probe, Puzzle
 
 GAMMA = 0.9
@@ -140,3 +141,14 @@ def test_a_probe_steps_as_its_puzzle_says() -> None:
     assert env.render(state).shape == (16, 80, 3)
     starts = {int(Probe("ends").init(jax.random.key(i))[0].at) for i in range(20)}
     assert starts == {0, 1}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FAMILY)
+def test_each_of_the_family_learns_which_way_leads_to_the_reward(name: str) -> None:
+    """The best episode returns 1, the other one -1."""
+    agent = tweak(agent_named(name), "network=Mlp((32,), 32)")
+    stream = CompiledStream(agent, Probe("delayed"), seed=0, steps=6000)
+    stream.begin()
+    returns = [episode.episode_return for _ in range(6) for episode in stream.run(1000)]
+    assert np.mean(returns[-300:]) > 0.9
