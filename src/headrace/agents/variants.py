@@ -119,7 +119,7 @@ FAMILY: dict[str, Agent] = {
     **_family("q+adaptive", Agent(StreamQ(lr=4.6e-4, step_size=Adaptive()), explore=LONGER)),
     **_family("q+intentional", Agent(StreamQ(lr=0.25, step_size=Intentional()), explore=LONGER)),
     **_family("q+implicit", Agent(StreamQ(lr=0.5, step_size=Implicit()), explore=LONGER)),
-    **_family("q+decayed", Agent(StreamQ(lr=1e-4, step_size=DecayedMaximum()), explore=LONGER)),
+    **_family("q+decayed", Agent(StreamQ(lr=3e-4, step_size=DecayedMaximum()), explore=LONGER)),
     **_family("ac", Agent(ActorCritic(), explore=NONE)),
     "ac+intentional": Agent(INTENTIONAL_AC, explore=NONE),
     "sarsa": Agent(Sarsa(), explore=LONGER),
