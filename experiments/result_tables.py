@@ -225,8 +225,8 @@ def _heading(found: Judgement) -> str:
     return "Cannot be told from these runs" if np.isfinite(found.found.low) else "Without runs to tell"
 
 
-def mean_table(group: Group, agents: Sequence[str]) -> list[str]:
-    """The shortest table: the mean over the games, here and in the paper."""
+def mean_table(group: Group, agents: Sequence[str], suffix: str = "") -> list[str]:
+    """The shortest table: the mean over the games, here and in the paper; the suffix goes behind each agent's name."""
     paper = Paper.of(group.suite, PAPER_STEPS)
     ours, theirs = short_steps(group.steps), short_steps(PAPER_STEPS)
     head = f"| agent | mean return over {len(group.envs)} games, {ours} steps | seeds | the paper, {theirs} steps |"
@@ -238,7 +238,7 @@ def mean_table(group: Group, agents: Sequence[str]) -> list[str]:
         shown = between(*interval(matrix, mean, np.random.default_rng(0))) if np.isfinite(means).all() else NOTHING
         seeds = int(np.isfinite(matrix).sum(axis=0).min())
         theirs_mean = number(float(np.mean(known))) if known else NOTHING
-        lines.append(f"| `{agent}` | {shown} | {seeds} | {theirs_mean} |")
+        lines.append(f"| `{agent}{suffix}` | {shown} | {seeds} | {theirs_mean} |")
     return lines
 
 
