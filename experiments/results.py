@@ -148,8 +148,8 @@ def held(results: Results) -> str:
     guarded = len(results.guarded.records)
     return (
         f"Of the paper's MinAtar table, {found.wanted} runs of 5M steps, {found.wanted - len(found.missing)} are "
-        f"there. With guards there are also {guarded} runs of 1M steps; without them, of the nine variants, {short} finished "
-        f"runs of 1M steps and {long} of 5M steps."
+        f"there. With guards there are also {guarded} runs of 1M steps; without them, of the nine variants, {short} "
+        f"finished runs of 1M steps and {long} of 5M steps."
     )
 
 
