@@ -33,7 +33,6 @@ def main() -> None:
             opened.goto(page.as_uri())
             opened.locator(f".tabs [data-opens='{TAB}']").click()
             opened.evaluate(f"document.getElementById('curves-{TAB}').scrollIntoView({{behavior: 'instant'}})")
-            opened.evaluate("scrollBy({top: -150, behavior: 'instant'})")  # the heading clear of the bar at the top
             opened.locator(f"[data-chart='curve-{TAB}'] svg").wait_for()
             opened.wait_for_timeout(500)
             picture = Image.open(io.BytesIO(opened.screenshot())).convert("RGB")

@@ -48,7 +48,7 @@ class Cluster:
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
                 words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                ours = re.search(rf"[:=]{self.port}\b", words) and "headrace" not in words
+                ours = re.search(rf"[:=]{self.port}\b", words) and "-m headrace" not in words
                 if ours and any(kind in words for kind in kinds or [""]):
                     found.append(int(path.parent.name))
         return found

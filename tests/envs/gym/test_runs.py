@@ -79,7 +79,7 @@ def test_one_that_fails_leaves_all_that_was_learnt_and_the_cause(
     usual = {"engine": engine, "checkpoint_every": None}
     with monkeypatch.context() as patch:
         patch.setattr(toys.Vector, "step", _failing(toys.Vector.step, fault, at=220))
-        with pytest.raises(EnvironmentFault, match=rf"^{FAULTS[fault]}\. The run is saved as of step 219: mend "):
+        with pytest.raises(EnvironmentFault, match=rf"^{FAULTS[fault]}\. The run is saved as of step 219: fix "):
             go(tmp_path, "Vector", **usual)
     folder = RunFolder.read(only_run(tmp_path))
     assert folder.status == "failed"
@@ -110,7 +110,7 @@ def test_one_that_fails_where_nothing_is_to_be_saved_goes_on_exactly(
     wanted = go(tmp_path / "whole", "Vector")
     with monkeypatch.context() as patch:
         patch.setattr(toys.Vector, "step", _failing(toys.Vector.step, "raises", at))
-        with pytest.raises(EnvironmentFault, match=rf"at step {at} .*: the robot fell over\. {kept}: mend"):
+        with pytest.raises(EnvironmentFault, match=rf"at step {at} .*: the robot fell over\. {kept}: fix"):
             go(tmp_path / "faulty", "Vector")
     path = only_run(tmp_path / "faulty")
     assert max(checkpoint_steps(path), default=0) == at - 1
@@ -128,7 +128,7 @@ def test_one_that_fails_on_a_full_disk_says_both(
     monkeypatch.setattr(toys.Vector, "step", _failing(toys.Vector.step, "raises", 50))
     monkeypatch.setattr(RunWriter, "save_checkpoint", no_room)
     heard = Heard()
-    with pytest.raises(EnvironmentFault, match=r"the robot fell over\. Nothing is saved yet: mend"):
+    with pytest.raises(EnvironmentFault, match=r"the robot fell over\. Nothing is saved yet: fix"):
         go(tmp_path, "Vector", heard)
     assert any("the disk is full" in notice for notice in heard.notices)
     assert RunFolder.read(only_run(tmp_path)).status == "failed"
@@ -213,7 +213,7 @@ def test_one_that_saves_itself_wrongly_leaves_all_that_was_learnt(
     real, asked = toys.SavesItself.save, count()
     with monkeypatch.context() as patch:
         patch.setattr(toys.SavesItself, "save", lambda self: real(self) if next(asked) == 0 else answer())
-        with pytest.raises(EnvironmentFault, match=said + r".*\. The run is saved as of step 100: mend"):
+        with pytest.raises(EnvironmentFault, match=said + r".*\. The run is saved as of step 100: fix"):
             go(tmp_path, "SavesItself", engine=engine)
     folder = RunFolder.read(only_run(tmp_path))
     saved = folder.latest()

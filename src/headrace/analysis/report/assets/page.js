@@ -66,6 +66,13 @@
     if (chip) { set(everyone, false); set([+chip.dataset.agent], true); }
   });
 
+  // ---- a link to a section leaves its heading below the bar, however many rows that has
+
+  const bar = document.querySelector(".bar"), HEADING = 64;
+  new ResizeObserver(() => {
+    document.documentElement.style.scrollPaddingTop = `${bar.offsetHeight + HEADING}px`;
+  }).observe(bar);
+
   // ---- tabs: of several suites and lengths, one is shown
 
   const tabs = all(".tabs [role=tab]");
