@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from pathlib import Path
@@ -120,3 +121,14 @@ def test_a_damaged_record_of_a_search_is_named_with_a_remedy(content: bytes | No
         journal.write_bytes(content)
     with pytest.raises(HeadraceError, match=rf"{journal} .*: remove it"):
         search._study(pytest.importorskip("optuna"))
+
+
+def test_a_line_that_a_killed_search_left_unfinished_is_cut_back(tmp_path: Path) -> None:
+    optuna, search = pytest.importorskip("optuna"), tuned(tmp_path)
+    search._study(optuna).ask()
+    (journal,) = tmp_path.glob("*.journal")
+    os.truncate(journal, journal.stat().st_size - 7)
+    whole = journal.read_bytes().splitlines(keepends=True)[:-1]
+    search._study(optuna).ask()
+    assert journal.read_bytes().startswith(b"".join(whole))
+    assert all(json.loads(line) for line in journal.read_bytes().splitlines())

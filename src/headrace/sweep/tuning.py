@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 
 from headrace.agents import Agent, agent_named
 from headrace.errors import BadSetting, HeadraceError
-from headrace.runs.files import open_file
+from headrace.runs.files import read_file
 from headrace.runs.folder import METRICS
 from headrace.runs.tables import read_table
 from headrace.sweep.display import Display, Quiet
@@ -167,7 +168,7 @@ class Tuning:
         journal = self.out / f"{name}.journal"
         try:
             if journal.exists():
-                open_file(journal).close()
+                _cut_back(journal)
             storage = JournalStorage(JournalFileBackend(str(journal)))
             study = optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
         except HeadraceError:
@@ -253,6 +254,14 @@ def _end_of(found: Range, which: int) -> str:
 
 def _score(found: Any) -> float:
     return found.score.mean if found.score else 0.0
+
+
+def _cut_back(journal: Path) -> None:
+    """Cuts off a last line that a killed process left unfinished: the next one would be written behind it."""
+    content = read_file(journal)
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(journal, whole)
 
 
 def _ended(study: Any) -> list[Any]:
