@@ -59,6 +59,7 @@ static const char *problem_of_network(const hr_config *c) {
     }
     if (height * width * channels * c->hidden > MOST_NUMBERS) return "the projection is too large";
     if (9 * (channels + c->actions) * channels > MOST_NUMBERS) return "the dynamics is too large";
+    if (2 * (int64_t)(c->hidden + 1) * c->actions > MOST_NUMBERS) return "the head is too large";
     return (int64_t)c->hidden * c->hidden > MOST_NUMBERS ? "the predictor is too large" : 0;
 }
 
@@ -79,11 +80,13 @@ const char *hr_problem(const hr_config *c) {
     const char *problem;
     if ((problem = problem_of_network(c)) || (problem = problem_of_auxiliary(&c->aux))) return problem;
     if ((problem = problem_of_target(&c->target)) || (problem = problem_of_filter(&c->td_filter))) return problem;
-    if ((problem = problem_of_step_size(&c->step_size))) return problem;
-    if (!is_one_of(c->rule, HR_QRC)) return "an unknown rule";
+    if ((problem = problem_of_step_size(&c->step_size)) || (problem = problem_of_step_size(&c->actor_step_size))) return problem;
+    if (!is_one_of(c->rule, HR_ACTOR_CRITIC)) return "an unknown rule";
+    if (c->box && c->rule != HR_ACTOR_CRITIC) return "points of a box are an actor's to choose";
     if (c->replay < 0 || (c->replay && c->rule != HR_DQN) || c->replay > 1 << 20) return "a memory is DQN's, of 1 or more";
     if ((int64_t)c->replay * c->height * c->width * c->channels * c->frames > MOST_NUMBERS) return "the memory is too large";
     if (!is_rate(c->lr) || !is_rate(c->kappa) || !is_rate(c->h_lr_scale) || !is_rate(c->regularizer)) return "a rate is 0 or more";
+    if (!is_rate(c->actor_lr) || !is_rate(c->actor_kappa) || !is_rate(c->entropy)) return "a rate is 0 or more";
     if (!is_rate(c->guard) || !is_rate(c->bound) || !is_rate(c->limit)) return "a bound is 0 or more";
     if (!is_within(c->gamma, 0, 1) || !is_within(c->lamda, 0, 1)) return "gamma and lamda are from 0 to 1";
     if (!is_one_of(c->merge, HR_PCGRAD) || !is_one_of(c->join, HR_FLIPPED)) return "an unknown merge";

@@ -5,6 +5,7 @@
 #include "learner.h"
 #include "modules.h"
 #include "networks.h"
+#include "policies.h"
 #include "random.h"
 #include "scales.h"
 #include "spr.h"
@@ -15,19 +16,41 @@
 
 /* What a step reports, in the order in which one becomes infinite through another; the last is not watched. */
 enum {
-    REWARD, Q, H, TD_ERROR, Q_GRADIENT_NORM, TD_UPDATE_NORM, H_UPDATE_NORM, AUX_LOSS, AUX_GUARDED, AUX_UPDATE_NORM,
-    COSINE_BEFORE_ORTH, COSINE_BEFORE_ORTH2, EPSILON, GUARDED, STEP_SIZE, OVERSHOOT, METRICS
+    REWARD, Q, H, TD_ERROR, Q_GRADIENT_NORM, TD_UPDATE_NORM, H_UPDATE_NORM, AUX_LOSS, ACTOR_STEP_SIZE,
+    ACTOR_UPDATE_NORM, AUX_GUARDED, AUX_UPDATE_NORM, COSINE_BEFORE_ORTH, COSINE_BEFORE_ORTH2, ENTROPY, EPSILON, GUARDED,
+    LOG_PI, STEP_SIZE, OVERSHOOT, METRICS
 };
 static const char *const METRIC_NAMES[METRICS] = {
-    "reward", "q", "h", "td_error", "q_gradient_norm", "td_update_norm", "h_update_norm", "aux_loss", "aux_guarded",
-    "aux_update_norm", "cosine_before_orth", "cosine_before_orth2", "epsilon", "guarded", "step_size", "overshoot",
+    "reward", "q", "h", "td_error", "q_gradient_norm", "td_update_norm", "h_update_norm", "aux_loss", "actor_step_size",
+    "actor_update_norm", "aux_guarded", "aux_update_norm", "cosine_before_orth", "cosine_before_orth2", "entropy",
+    "epsilon", "guarded", "log_pi", "step_size", "overshoot",
 };
-static int is_of_aux(int metric) { return metric >= AUX_LOSS && metric <= COSINE_BEFORE_ORTH2; }
+static int is_of_aux(int metric) {
+    return metric == AUX_LOSS || (metric >= AUX_GUARDED && metric <= COSINE_BEFORE_ORTH2);
+}
+static int is_of_actor(int metric) {
+    return metric == ACTOR_STEP_SIZE || metric == ACTOR_UPDATE_NORM || metric == ENTROPY || metric == LOG_PI;
+}
 
-enum { ENCODER, PROJECTION, HEAD, AUX_PROJECTION, DYNAMICS, PREDICTOR, H_ENCODER, H_PROJECTION, H_HEAD, MODULES };
-static const char *const MODULE_NAMES[MODULES] = {
-    "encoder", "projection", "head", "aux_projection", "dynamics", "predictor", "h_encoder", "h_projection", "h_head",
+/* The modules of Q or V, the auxiliary's own, and those of a second network: h, or the actor. */
+enum {
+    ENCODER, PROJECTION, HEAD, AUX_PROJECTION, DYNAMICS, PREDICTOR, SECOND_ENCODER, SECOND_PROJECTION, SECOND_HEAD,
+    MODULES
 };
+static const char *const MODULE_NAMES[] = {
+    "encoder", "projection", "head", "aux_projection", "dynamics", "predictor", "h_encoder", "h_projection", "h_head",
+    "pi_encoder", "pi_projection", "pi_head",
+};
+static const char *name_of(const hr_config *c, int which) {
+    return MODULE_NAMES[which >= SECOND_ENCODER && c->rule == HR_ACTOR_CRITIC ? which + 3 : which];
+}
+static int has_second(const hr_config *c) { return c->rule == HR_QRC || c->rule == HR_ACTOR_CRITIC; }
+
+/* Whether the rule goes along a trace as far as a step size says. */
+static int is_sized(const hr_config *c) { return c->rule == HR_STREAM_Q || c->rule == HR_ACTOR_CRITIC; }
+static const hr_step_size *step_size_of(const hr_config *c, int second) {
+    return second ? &c->actor_step_size : &c->step_size;
+}
 
 /* What is learnt from, by slot where transitions are kept. */
 typedef struct {
@@ -36,30 +59,34 @@ typedef struct {
     uint8_t *terminated, *truncated, *last, *greedy;
 } transitions;
 
+/* What HR_INTENTIONAL keeps beside the squares. */
+typedef struct {
+    int32_t *steps;
+    float *spread, *error;
+} intended;
+
 struct hr_learner {
     uint32_t format, size;
     hr_config config;
     hr_learner *self; /* where the pointers below were made */
     hr_key key;
-    architecture net;
+    architecture net, second_net;
     int frame, observation, dense_rows;
 
     /* saved */
     module modules[MODULES];
     float *td_target[3], *aux_target[2]; /* encoder, projection, head */
     float *h_trace;
-    struct {
-        int32_t *steps;
-        float *spread, *error;
-    } intended; /* what HR_INTENTIONAL keeps beside the squares */
+    intended intended[2]; /* of both networks */
     transitions memory;
     int32_t *inserted;
     float *window;
-    int32_t *window_actions, *window_held;
+    taken window_actions;
+    int32_t *window_held;
     int32_t *step;
     moments obs_scale, reward_scale;
     float *discounted, *obs;
-    int32_t *action;
+    taken action;
     uint8_t *greedy;
     float *episode_return;
     int32_t *episode_length;
@@ -72,17 +99,21 @@ struct hr_learner {
     int cut, active, room_draws; /* cut: traces count as zero, whatever is written there */
     float metrics[METRICS];
     hr_episode finished;
-    pass acting, following, bootstrap, recalled, h, h_following;
+    pass acting, following, bootstrap, recalled, second, second_following;
+    likelihood likelihood; /* of the action, where there is a policy */
+    float *noisy;
     float *rows_x, *rows_y, *rows_d, *rows_dx; /* bootstrap, guesses, truths; slopes: bootstrap, guesses, Q(s, a) */
     int row_x, row_y;
-    float *encoder_gradient[4], *head_gradient[3]; /* Q(s, a), max Q(s'), h(s, a), auxiliary */
+    float *encoder_gradient[4]; /* Q(s, a) or V(s); max Q(s'), or what a shared encoder learns; h(s, a) or log pi; auxiliary */
+    float *head_gradient[3];
     float *dynamics_gradient, *slope[2], *turned;
     float *nothing, *nowhere; /* rows of a projection's trace that was cut, or is */
     float *sorted; /* room for choosing the first weights */
     int32_t *places;
     spr spr;
-    motion q_motion, h_motion;
-    float q_step, h_step; /* how far the RL update goes along its direction */
+    motion motion[2]; /* of both networks, ... */
+    float reach[2];   /* ... how far their RL updates go along their directions, ... */
+    float joined[2];  /* ... and how far a shared encoder moves: for both, for the actor */
 };
 
 #define FIRST_ARRAY ((sizeof(hr_learner) + 63) / 64 * 64)
@@ -160,14 +191,26 @@ static float *saved_images(binder *b, const hr_config *c, const char *name, int 
     return place;
 }
 
+/* An action, or several of them. */
+static taken saved_actions(binder *b, const hr_config *c, const char *name, int many) {
+    taken place = {0};
+    const int first = many ? 0 : 1, s[] = {many, c->actions};
+    if (c->box) place.point = floats(b, (size_t)(many ? many : 1) * (size_t)c->actions);
+    else place.number = wholes(b, (size_t)(many ? many : 1));
+    if (c->box) saved(b, name, "", "", HR_FLOAT32, place.point, 2 - first, s[first], many ? s[1] : 0, 0, 0);
+    else saved(b, name, "", "", HR_INT32, place.number, 1 - first, many, 0, 0, 0);
+    return place;
+}
+
 /* The layers of a module, as shapes of weights; 0 past the last one. */
 static int layer_of(const hr_learner *l, int which, int i, int shape[4], int *biased) {
-    const int kind = which >= H_ENCODER ? which - H_ENCODER : which;
-    *biased = kind != HEAD;
+    const int second = which >= SECOND_ENCODER, kind = second ? which - SECOND_ENCODER : which;
+    const architecture *net = second ? &l->second_net : &l->net;
+    *biased = kind != HEAD || net->biased;
     const convolution *c = 0;
     int extra = 0;
     if (kind == ENCODER && i < l->net.layers) c = &l->net.encoder[i];
-    if (kind == DYNAMICS && i < 2) c = &l->spr.net.layer[i], extra = i ? 0 : l->net.actions;
+    if (kind == DYNAMICS && i < 2) c = &l->spr.net.layer[i], extra = i ? 0 : l->config.actions;
     if (c && l->config.spatial) {
         shape[0] = c->kernel_height, shape[1] = c->kernel_width;
         shape[2] = c->in_channels + extra, shape[3] = c->channels;
@@ -177,9 +220,9 @@ static int layer_of(const hr_learner *l, int which, int i, int shape[4], int *bi
         shape[0] = c->in_channels + extra, shape[1] = c->channels;
         return 2;
     }
-    if (i || kind == ENCODER || kind == DYNAMICS) return 0;
+    if (i >= (kind == HEAD ? net->heads : 1) || kind == ENCODER || kind == DYNAMICS) return 0;
     shape[0] = kind == HEAD || kind == PREDICTOR ? l->net.hidden : l->net.latent;
-    shape[1] = kind == HEAD ? l->net.actions : l->net.hidden;
+    shape[1] = kind == HEAD ? net->outputs : l->net.hidden;
     return 2;
 }
 
@@ -234,8 +277,12 @@ static void plan_networks(hr_learner *l) {
         net->encoder[i] = convolution_of(height, width, channels, &config->layer[i], &at, 0);
         height = net->encoder[i].height, width = net->encoder[i].width, channels = net->encoder[i].channels;
     }
-    net->layers = config->layers, net->hidden = config->hidden, net->actions = config->actions;
+    net->layers = config->layers, net->hidden = config->hidden;
     net->latent = height * width * channels, net->relu = config->head == HR_RELU;
+    const int actor = config->rule == HR_ACTOR_CRITIC;
+    net->outputs = actor ? 1 : config->actions, net->heads = 1, net->biased = actor;
+    l->second_net = *net;
+    if (actor) l->second_net.outputs = config->actions, l->second_net.heads = config->box ? 2 : 1;
 
     spr *s = &l->spr;
     dynamics *d = &s->net;
@@ -258,17 +305,22 @@ static size_t encoder_size(const architecture *net) {
 }
 
 /* Room for an observation's way through a value network; without a projection, for its way to the latent. */
-static pass pass_of(binder *b, const architecture *net, int projects) {
+static pass encoder_pass(binder *b, const architecture *net) {
     pass p = {0};
     for (int i = 0; i < net->layers; i++) {
         p.layer[i].normal = floats(b, (size_t)outputs_of(&net->encoder[i]));
         p.layer[i].out = floats(b, (size_t)outputs_of(&net->encoder[i]));
     }
     p.x = floats(b, (size_t)net->latent + 1);
-    if (!projects) return p;
+    return p;
+}
+
+static pass pass_of(binder *b, const architecture *net, int encodes) {
+    pass p = {0};
+    if (encodes) p = encoder_pass(b, net);
     p.d = floats(b, (size_t)net->hidden);
     p.top.normal = floats(b, (size_t)net->hidden), p.top.out = floats(b, (size_t)net->hidden);
-    p.q = floats(b, (size_t)net->actions);
+    p.q = floats(b, (size_t)(net->heads * net->outputs));
     return p;
 }
 
@@ -293,24 +345,44 @@ static size_t largest_fan_in(const hr_learner *l) {
 
 static int shared_projection(const hr_config *c) { return c->aux.separate ? AUX_PROJECTION : PROJECTION; }
 
+/* Where the trace of Q or V, or of the second network, is saved; 0: the rule has none. */
+static const char *trace_group(const hr_config *c, int second) {
+    switch (c->rule) {
+        case HR_STREAM_Q: return "agent/td/trace/";
+        case HR_QRC: return second ? "agent/td/h_grad_trace/" : "agent/td/q_grad_trace/";
+        case HR_ACTOR_CRITIC: return second ? "agent/td/policy_trace/" : "agent/td/value_trace/";
+        default: return 0;
+    }
+}
+
+/* What a network's step size remembers is saved under this name. */
+static void append_step_size(char name[64], int second, const char *more) {
+    append(name, second ? "agent/td/actor_step_size/" : "agent/td/step_size/"), append(name, more);
+}
+
+/* The arrays by which a module learns values or a policy; none of them where the network is another agent's. */
+static void bind_traces(binder *b, hr_learner *l, module *m, int kind) {
+    const hr_config *c = &l->config;
+    const char *plain = MODULE_NAMES[kind], *group = trace_group(c, m->second);
+    const int step_size = is_sized(c) ? step_size_of(c, m->second)->kind : HR_SGD;
+    char squares[64] = "";
+    append_step_size(squares, m->second, step_size == HR_INTENTIONAL ? "square/" : "");
+    const int which = kind + (m->second ? SECOND_ENCODER : 0);
+    if (group) m->trace = module_arrays(b, l, group, which, plain);
+    if (step_size == HR_ADAPTIVE || step_size == HR_INTENTIONAL) m->square = module_arrays(b, l, squares, which, plain);
+}
+
 static void bind_module(binder *b, hr_learner *l, int which) {
     const hr_config *c = &l->config;
-    const int spr = c->aux.objective == HR_SPR, of_h = which >= H_ENCODER, kind = of_h ? which - H_ENCODER : which;
-    const char *name = MODULE_NAMES[which], *plain = MODULE_NAMES[kind];
+    const int spr = c->aux.objective == HR_SPR, second = which >= SECOND_ENCODER;
+    const int kind = second ? which - SECOND_ENCODER : which, shared = c->rule == HR_ACTOR_CRITIC && c->one_encoder;
+    const char *name = name_of(c, which), *plain = MODULE_NAMES[kind];
     module *m = &l->modules[which];
-    *m = (module){.name = name, .of_h = of_h};
-    m->td = kind <= HEAD, m->in_q = m->td && !of_h;
-    m->aux = spr && !of_h && (kind == ENCODER || kind == shared_projection(c) || kind > AUX_PROJECTION);
-    m->w = module_arrays(b, l, "agent/params/", which, name);
-    if (m->td && c->rule == HR_STREAM_Q) m->trace = module_arrays(b, l, "agent/td/trace/", kind, plain);
-    if (m->td && c->rule == HR_STREAM_Q && c->step_size.kind == HR_ADAPTIVE)
-        m->square = module_arrays(b, l, "agent/td/step_size/", kind, plain);
-    if (m->td && c->rule == HR_STREAM_Q && c->step_size.kind == HR_INTENTIONAL)
-        m->square = module_arrays(b, l, "agent/td/step_size/square/", kind, plain);
-    if (m->td && c->rule == HR_QRC) {
-        const char *group = of_h ? "agent/td/h_grad_trace/" : "agent/td/q_grad_trace/";
-        m->trace = module_arrays(b, l, group, kind, plain);
-    }
+    *m = (module){.name = name, .second = second};
+    m->td = kind <= HEAD, m->in_q = m->td && !second, m->joined = shared && which == ENCODER;
+    m->aux = spr && !second && (kind == ENCODER || kind == shared_projection(c) || kind > AUX_PROJECTION);
+    if (!shared || which != SECOND_ENCODER) m->w = module_arrays(b, l, "agent/params/", which, name);
+    if (m->td) bind_traces(b, l, m, kind);
     if (m->aux && c->aux.filter.history) m->history = module_arrays(b, l, "agent/aux/history/", kind, plain);
     if (m->in_q && c->td_filter.history) m->td_history = module_arrays(b, l, "agent/td_history/", kind, plain);
     if (m->in_q && m->aux && c->merge == HR_ORTH2_AVERAGE) m->average = module_arrays(b, l, "agent/merge/", kind, plain);
@@ -321,7 +393,16 @@ static void bind_module(binder *b, hr_learner *l, int which) {
     m->rows = flat ? 1 : s[0] + 1, m->columns = s[1];
     if (kind == ENCODER) m->columns = (int)encoder_size(&l->net);
     if (kind == DYNAMICS) m->columns = (int)l->spr.net.size;
-    if (kind == HEAD) m->columns = s[0] * s[1];
+    if (kind == HEAD) m->columns = (int)head_size(second ? &l->second_net : &l->net);
+}
+
+static void bind_intended(binder *b, hr_learner *l, int second) {
+    const char *const parts[] = {"steps", "spread", "error"};
+    char names[3][64] = {"", "", ""};
+    for (int i = 0; i < 3; i++) append_step_size(names[i], second, parts[i]);
+    l->intended[second].steps = saved_whole(b, names[0], "");
+    l->intended[second].spread = saved_number(b, names[1], "");
+    l->intended[second].error = saved_number(b, names[2], "");
 }
 
 static const float ONE = 1;
@@ -348,8 +429,9 @@ static void plan_measures(hr_learner *l) {
 static int reports(const hr_config *c, int metric) {
     if (is_of_aux(metric)) return c->aux.objective == HR_SPR;
     if (metric == H || metric == H_UPDATE_NORM) return c->rule == HR_QRC;
-    if (metric == STEP_SIZE) return c->rule == HR_STREAM_Q;
-    return c->rule != HR_STREAM_Q || (metric != GUARDED && metric != OVERSHOOT);
+    if (is_of_actor(metric)) return c->rule == HR_ACTOR_CRITIC;
+    if (metric == STEP_SIZE) return is_sized(c);
+    return !is_sized(c) || (metric != GUARDED && metric != OVERSHOOT);
 }
 
 /* Lays everything out; where `base` is absent, only counts. */
@@ -357,10 +439,10 @@ static void lay_out(binder *b, hr_learner *l) {
     const hr_config *c = &l->config;
     const architecture *net = &l->net;
     const int spr_on = c->aux.objective == HR_SPR, K = spr_on ? c->aux.horizon : 0;
-    const int channels = c->channels * c->frames;
+    const int channels = c->channels * c->frames, actor = c->rule == HR_ACTOR_CRITIC;
     plan_networks(l);
     for (int i = 0; i < MODULES; i++) {
-        const int exists = i <= HEAD || (i >= H_ENCODER && c->rule == HR_QRC) ||
+        const int exists = i <= HEAD || (i >= SECOND_ENCODER && has_second(c)) ||
                            (spr_on && (i == DYNAMICS || i == PREDICTOR || (i == AUX_PROJECTION && c->aux.separate)));
         if (exists) bind_module(b, l, i);
         else l->modules[i] = (module){0};
@@ -375,11 +457,8 @@ static void lay_out(binder *b, hr_learner *l) {
         l->aux_target[i] = c->aux.target.kind ? module_arrays(b, l, "agent/aux/target/", which, MODULE_NAMES[which])
                                               : l->modules[which].w;
     }
-    if (c->rule == HR_STREAM_Q && c->step_size.kind == HR_INTENTIONAL) {
-        l->intended.steps = saved_whole(b, "agent/td/step_size/steps", "");
-        l->intended.spread = saved_number(b, "agent/td/step_size/spread", "");
-        l->intended.error = saved_number(b, "agent/td/step_size/error", "");
-    }
+    for (int second = 0; second <= (c->rule == HR_ACTOR_CRITIC); second++)
+        if (is_sized(c) && step_size_of(c, second)->kind == HR_INTENTIONAL) bind_intended(b, l, second);
     if (c->rule == HR_QRC) l->h_trace = saved_number(b, "agent/td/h_trace", "");
     const int kept = c->replay ? c->replay : 1;
     transitions *t = &l->memory;
@@ -401,8 +480,7 @@ static void lay_out(binder *b, hr_learner *l) {
     if (spr_on) {
         const int slots = c->aux.ring ? K + 1 : K;
         l->window = saved_images(b, c, "agent/aux/window/observations", slots, channels);
-        l->window_actions = wholes(b, (size_t)slots);
-        saved(b, "agent/aux/window/actions", "", "", HR_INT32, l->window_actions, 1, slots, 0, 0, 0);
+        l->window_actions = saved_actions(b, c, "agent/aux/window/actions", slots);
         l->window_held = saved_whole(b, "agent/aux/window/held", "");
     }
     l->step = saved_whole(b, "agent/step", "");
@@ -421,7 +499,7 @@ static void lay_out(binder *b, hr_learner *l) {
     }
     l->discounted = saved_number(b, "reward_scale/discounted", "");
     l->obs = saved_images(b, c, "obs", 0, channels);
-    l->action = saved_whole(b, "choice/action", "");
+    l->action = saved_actions(b, c, "choice/action", 0);
     l->greedy = saved_flag(b, "choice/greedy", "");
     l->episode_return = saved_number(b, "episode_return", "");
     l->episode_length = saved_whole(b, "episode_length", "");
@@ -436,20 +514,31 @@ static void lay_out(binder *b, hr_learner *l) {
     l->seen = saved_images(b, c, "seen", SEEN_STATES, channels);
 
     /* what is not saved */
+    const int joined = l->modules[ENCODER].joined;
     l->next_obs = floats(b, (size_t)l->observation), l->frame_room = floats(b, (size_t)l->frame);
-    l->room_draws = STEP_DRAWS + (spr_on ? VIEW_DRAWS * (K + 1) : 0);
+    l->room_draws = STEP_DRAWS + (spr_on ? VIEW_DRAWS * (K + 1) : 0) + (actor ? POLICY_DRAWS * c->actions : 0);
     l->draws = floats(b, (size_t)l->room_draws);
     l->acting = pass_of(b, net, 1), l->following = pass_of(b, net, 1), l->bootstrap = pass_of(b, net, 1);
     if (c->replay) l->recalled = pass_of(b, net, 1);
-    if (c->rule == HR_QRC) l->h = pass_of(b, net, 1), l->h_following = pass_of(b, net, 1);
+    if (has_second(c)) {
+        l->second = pass_of(b, &l->second_net, !joined), l->second_following = pass_of(b, &l->second_net, !joined);
+    }
+    if (actor) {
+        const size_t outputs = (size_t)(l->second_net.heads * l->second_net.outputs);
+        l->likelihood.by_log_pi = floats(b, outputs), l->likelihood.by_entropy = floats(b, outputs);
+        l->noisy = floats(b, (size_t)c->actions);
+    }
     l->row_x = (net->latent + 1 + 15) / 16 * 16, l->row_y = (net->hidden + 15) / 16 * 16;
     l->rows_x = floats(b, (size_t)(l->row_x * (1 + 2 * K))), l->rows_y = floats(b, (size_t)(l->row_y * (1 + 2 * K)));
     l->rows_d = floats(b, (size_t)(l->row_y * (2 + K))), l->rows_dx = floats(b, (size_t)(l->row_x * (2 + K)));
-    const size_t encoder = encoder_size(net), head = (size_t)(net->hidden * net->actions);
+    const size_t encoder = encoder_size(net);
     const int qrc = c->rule == HR_QRC;
     for (int i = 0; i < 4; i++)
-        l->encoder_gradient[i] = i == 0 || (i < 3 && qrc) || (i == 3 && spr_on) ? floats(b, encoder) : 0;
-    for (int i = 0; i < 3; i++) l->head_gradient[i] = i == 0 || qrc ? floats(b, head) : 0;
+        l->encoder_gradient[i] = i == 0 || (i == 1 && (qrc || joined)) || (i == 2 && has_second(c)) || (i == 3 && spr_on)
+                                     ? floats(b, encoder) : 0;
+    for (int i = 0; i < 3; i++)
+        l->head_gradient[i] = i == 0 || (i == 1 && qrc) || (i == 2 && has_second(c))
+                                  ? floats(b, head_size(i == 2 ? &l->second_net : net)) : 0;
     for (int i = 0; i < 2; i++) l->slope[i] = floats(b, (size_t)largest_image(net));
     l->turned = floats(b, encoder);
     l->nothing = floats(b, (size_t)net->hidden), l->nowhere = floats(b, (size_t)net->hidden);
@@ -461,7 +550,7 @@ static void lay_out(binder *b, hr_learner *l) {
     const size_t plain = (size_t)(taps_of(d) * d->channels * d->channels), latent = (size_t)net->latent;
     const size_t padded = (size_t)image_of(&d->layer[0]), h = (size_t)net->hidden;
     s->view = floats(b, (size_t)l->observation), s->other_view = floats(b, (size_t)l->observation);
-    s->first = pass_of(b, net, 0), s->seen = pass_of(b, net, 0);
+    s->first = encoder_pass(b, net), s->seen = encoder_pass(b, net);
     for (int k = 0; k < K; k++)
         for (int i = 0; i < 2; i++) {
             s->step[k][i].normal = floats(b, latent), s->step[k][i].out = floats(b, latent);
@@ -470,6 +559,7 @@ static void lay_out(binder *b, hr_learner *l) {
     l->dynamics_gradient = floats(b, d->size);
     s->plain = floats(b, plain), s->plain_gradient = floats(b, plain);
     for (int i = 0; i < 2; i++) s->turned[i] = floats(b, plain);
+    s->of_point = floats(b, (size_t)d->channels);
     s->bias = floats(b, (size_t)(d->actions * d->channels)), s->action_gradient = floats(b, (size_t)(d->actions * d->channels));
     s->rows_d = floats(b, (size_t)K * latent), s->padded_d = floats(b, padded);
     s->projected = floats(b, (size_t)K * (h + 1)), s->projected_d = floats(b, (size_t)K * h);

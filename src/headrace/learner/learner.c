@@ -20,11 +20,36 @@ static void draw_step(hr_learner *l) {
     l->epsilon = c->explore_start + (c->explore_end - c->explore_start) * done;
 }
 
-static void choose(hr_learner *l) {
-    const int actions = l->net.actions, best = best_action(l->acting.q, actions);
+/* The best action by q, or any with probability epsilon. */
+static void choose_among(hr_learner *l, const float *q) {
+    const int actions = l->config.actions, best = best_action(q, actions);
     const int any = (int)(l->draws[1] * (float)actions);
-    *l->action = l->draws[0] < l->epsilon ? (any < actions ? any : actions - 1) : best;
-    *l->greedy = *l->action == best;
+    *l->action.number = l->draws[0] < l->epsilon ? (any < actions ? any : actions - 1) : best;
+    *l->greedy = *l->action.number == best;
+}
+
+/* A point drawn from the policy, or any with probability epsilon: finite, whatever has become of the parameters. */
+static void choose_point(hr_learner *l, const float *uniform) {
+    const int n = l->config.actions, at_random = l->draws[0] < l->epsilon;
+    const float *mean = l->second.q, *output = mean + n;
+    for (int i = 0; i < n; i++, uniform += POLICY_DRAWS) {
+        const float x = at_random ? 2 * uniform[1] - 1 : draw_normal(mean[i], softplus(output[i]), uniform[0]);
+        l->action.point[i] = isfinite(x) ? x : 0;
+    }
+    *l->greedy = !at_random;
+}
+
+static void choose(hr_learner *l) {
+    const hr_config *c = &l->config;
+    const float *of_policy = l->draws + l->room_draws - POLICY_DRAWS * c->actions;
+    if (c->rule != HR_ACTOR_CRITIC) {
+        choose_among(l, l->acting.q);
+    } else if (c->box) {
+        choose_point(l, of_policy);
+    } else {
+        add_noise(l->second.q, c->actions, of_policy, l->noisy);
+        choose_among(l, l->noisy);
+    }
 }
 
 /* Sparse initialisation: U(-1/sqrt(fan_in), 1/sqrt(fan_in)); for each output unit ceil(0.9 fan_in) inputs, chosen at
@@ -121,9 +146,9 @@ static int is_usable(const float *x, int n) {
 
 static void evaluate_pass(hr_learner *l, const float *obs, int first, pass *p) {
     const module *m = &l->modules[first];
-    encode(&l->net, m[ENCODER].w, obs, p);
+    encode_for(l, first, obs, p);
     project(&l->net, m[PROJECTION].w, p);
-    finish(&l->net, m[HEAD].w, p);
+    finish(network_of(l, first), m[HEAD].w, p);
 }
 
 /* What a step learns from, with the observation's way through Q. */
@@ -131,11 +156,12 @@ typedef struct {
     const float *obs, *next_obs;
     pass *acting;
     float reward;
-    int action, terminated;
+    int output, terminated; /* output: of the network's, the one that is learnt, Q(s, a) or V(s) */
 } transition;
 
 static transition present(hr_learner *l, int flags) {
-    return (transition){l->obs, l->next_obs, &l->acting, l->reward, *l->action, flags & HR_TERMINATED};
+    const int output = l->config.rule == HR_ACTOR_CRITIC ? 0 : *l->action.number;
+    return (transition){l->obs, l->next_obs, &l->acting, l->reward, output, flags & HR_TERMINATED};
 }
 
 /* The transition to learn from, after the present one was stored. */
@@ -146,7 +172,7 @@ static transition recall(hr_learner *l, int flags) {
     const int drawn = at < filled - 1 ? at : filled - 1;
     copy(t->obs + (size_t)slot * (size_t)n, l->obs, (size_t)n);
     copy(t->next_obs + (size_t)slot * (size_t)n, l->next_obs, (size_t)n);
-    t->action[slot] = *l->action, t->reward[slot] = l->reward, t->greedy[slot] = *l->greedy;
+    t->action[slot] = *l->action.number, t->reward[slot] = l->reward, t->greedy[slot] = *l->greedy;
     t->terminated[slot] = !!(flags & HR_TERMINATED), t->truncated[slot] = !!(flags & HR_TRUNCATED);
     t->last[slot] = !!(flags & HR_LAST);
     *l->inserted = *l->inserted + 1 >= 2 * size ? size : *l->inserted + 1;
@@ -160,17 +186,24 @@ static transition recall(hr_learner *l, int flags) {
 /* The window of transitions that SPR looks back on: whether it is ready, with its observations and actions. */
 typedef struct {
     const float *obs[HR_MOST_HORIZON + 1];
-    const int32_t *actions;
+    taken actions;
     int ready;
 } window;
+
+/* An action takes a place among others. */
+static void keep_action(const hr_learner *l, taken to, int at, taken from, int from_at) {
+    const int n = l->config.actions;
+    if (to.number) to.number[at] = from.number[from_at];
+    else copy(to.point + at * n, from.point + from_at * n, (size_t)n);
+}
 
 static window push_episode(hr_learner *l) {
     const int K = l->config.aux.horizon, n = l->observation;
     window w = {.actions = l->window_actions};
     memmove(l->window, l->window + n, (size_t)((K - 1) * n) * sizeof(float));
-    memmove(l->window_actions, l->window_actions + 1, (size_t)(K - 1) * sizeof(int32_t));
+    for (int k = 0; k < K - 1; k++) keep_action(l, l->window_actions, k, l->window_actions, k + 1);
     copy(l->window + (K - 1) * n, l->obs, (size_t)n);
-    l->window_actions[K - 1] = *l->action;
+    keep_action(l, l->window_actions, K - 1, l->action, 0);
     *l->window_held = *l->window_held + 1 < K ? *l->window_held + 1 : K;
     for (int k = 0; k < K; k++) w.obs[k] = l->window + k * n;
     w.obs[K] = l->next_obs, w.ready = *l->window_held >= K;
@@ -182,7 +215,7 @@ static window push_ring(hr_learner *l) {
     const int slots = l->config.aux.horizon + 1, n = l->observation, at = *l->window_held % slots;
     window w = {.actions = l->window_actions};
     copy(l->window + at * n, l->obs, (size_t)n);
-    l->window_actions[at] = *l->action;
+    keep_action(l, l->window_actions, at, l->action, 0);
     for (int k = 0; k < slots; k++) w.obs[k] = l->window + k * n;
     w.ready = at == slots - 2 && *l->window_held >= slots;
     *l->window_held = *l->window_held + 1 >= 2 * slots ? slots : *l->window_held + 1;
@@ -209,7 +242,7 @@ static void look(hr_learner *l, const window *w) {
         encode(&l->net, k ? l->aux_target[0] : l->modules[ENCODER].w, view, k ? &s->seen : &s->first);
         if (k) copy(l->rows_x + (K + k) * l->row_x, s->seen.x, (size_t)l->net.latent + 1);
     }
-    prepare_dynamics(s, l->modules[DYNAMICS].w);
+    prepare_dynamics(s, l->modules[DYNAMICS].w, c->box);
     imagine(s, l->modules[DYNAMICS].w, w->actions, l->rows_x + l->row_x, l->row_x);
 }
 
@@ -269,21 +302,45 @@ static void take_aux_gradient(hr_learner *l, const window *w) {
     for (int k = 0; k < K; k++) scale_by(l->rows_d + (k + 1) * l->row_y, factor, h);
 }
 
-/* The gradient of one value, from the slope d at the projection's result and what came of it at the latent. */
-static value_gradient gradient_at(hr_learner *l, int number, const pass *p, int action, float *d, const float *dx) {
+/* The gradient of one number, the head's apart, from the slope d at the projection's result and what came of it at the
+ * latent. */
+static value_gradient gradient_at(hr_learner *l, int number, const pass *p, float *d, const float *dx) {
     float *g = l->encoder_gradient[number];
-    take_head_gradient(l, p, action, l->head_gradient[number]);
     copy(l->slope[0], dx, (size_t)l->net.latent);
     back_through_encoder(&l->net, l->turned, p, l->slope[0], l->slope[1], g);
     return (value_gradient){g, l->head_gradient[number], p->x, d};
 }
 
+static value_gradient gradient_of_value(hr_learner *l, int number, const pass *p, int output, float *d, const float *dx) {
+    take_head_gradient(&l->net, p, output, l->head_gradient[number]);
+    return gradient_at(l, number, p, d, dx);
+}
+
+/* A gradient of the second network, its head's is there. A shared encoder has been turned about for the first one. */
+static value_gradient gradient_of_second(hr_learner *l) {
+    const module *m = &l->modules[SECOND_ENCODER];
+    dense_back(m[PROJECTION].w, l->net.latent, l->net.hidden, l->second.d, 0, l->rows_dx, 0, 1);
+    if (m[ENCODER].w) turn_encoder(&l->net, m[ENCODER].w, l->turned);
+    return gradient_at(l, 2, &l->second, l->second.d, l->rows_dx);
+}
+
 static value_gradient gradient_of_h(hr_learner *l, int action) {
-    const module *m = &l->modules[H_ENCODER];
-    back_from_head(&l->net, m[HEAD].w, action, &l->h);
-    dense_back(m[PROJECTION].w, l->net.latent, l->net.hidden, l->h.d, 0, l->rows_dx, 0, 1);
-    turn_encoder(&l->net, m[ENCODER].w, l->turned);
-    return gradient_at(l, 2, &l->h, action, l->h.d, l->rows_dx);
+    back_from_head(&l->net, l->modules[SECOND_HEAD].w, action, &l->second);
+    take_head_gradient(&l->net, &l->second, action, l->head_gradient[2]);
+    return gradient_of_second(l);
+}
+
+/* Of log pi(a|s) + entropy sign(delta) H(pi(.|s)). */
+static value_gradient gradient_of_policy(hr_learner *l, float delta) {
+    const hr_config *c = &l->config;
+    const architecture *net = &l->second_net;
+    const float weight = c->entropy * (float)((delta > 0) - (delta < 0)), *outputs = l->second.q;
+    likelihood *of = &l->likelihood;
+    if (c->box) gaussian_at(outputs, outputs + c->actions, c->actions, l->action.point, of);
+    else softmax_at(outputs, c->actions, *l->action.number, of);
+    for (int i = 0; i < net->heads * net->outputs; i++) of->by_log_pi[i] += weight * of->by_entropy[i];
+    back_from_all(net, l->modules[SECOND_HEAD].w, of->by_log_pi, &l->second, l->head_gradient[2]);
+    return gradient_of_second(l);
 }
 
 /* Values and gradients of a transition, those of the auxiliary among them, which share passes over the projection. */
@@ -296,7 +353,7 @@ static values evaluate(hr_learner *l, const transition *t, const window *w) {
     encode(&l->net, l->td_target[ENCODER], t->next_obs, next);
     copy(l->rows_x, next->x, (size_t)l->net.latent + 1);
     float *d_q = l->rows_d + (K + 1) * l->row_y, *dx_q = l->rows_dx + (K + 1) * l->row_x;
-    back_from_head(&l->net, l->modules[HEAD].w, t->action, t->acting);
+    back_from_head(&l->net, l->modules[HEAD].w, t->output, t->acting);
     copy(d_q, t->acting->d, (size_t)l->net.hidden);
     if (l->active) look(l, w);
     if (at_once) {
@@ -306,7 +363,7 @@ static values evaluate(hr_learner *l, const transition *t, const window *w) {
         project_rows(l, bootstrap);
     copy(next->top.normal, l->rows_y, (size_t)l->net.hidden);
     finish(&l->net, l->td_target[HEAD], next);
-    const int best = best_action(next->q, l->net.actions);
+    const int best = best_action(next->q, l->net.outputs);
     if (l->active)
         l->metrics[AUX_LOSS] = spr_loss(&l->spr, c->aux.mean, l->modules[PREDICTOR].w, l->rows_y + l->row_y,
                                         l->rows_y + (1 + K) * l->row_y, l->row_y);
@@ -317,13 +374,14 @@ static values evaluate(hr_learner *l, const transition *t, const window *w) {
     if (of_v) copy(l->rows_d, next->d, (size_t)l->net.hidden);
     if (!at_once) project_rows_back(l, of_v);
 
-    values v = {.q = t->acting->q[t->action], .v = next->q[best], .reward = t->reward,
+    values v = {.q = t->acting->q[t->output], .v = next->q[best], .reward = t->reward,
                 .discount = t->terminated ? 0 : c->gamma};
     turn_encoder(&l->net, l->modules[ENCODER].w, l->turned);
-    v.of_q = gradient_at(l, 0, t->acting, t->action, d_q, dx_q);
-    if (of_v) v.of_v = gradient_at(l, 1, next, best, l->rows_d, l->rows_dx);
+    v.of_q = gradient_of_value(l, 0, t->acting, t->output, d_q, dx_q);
+    if (of_v) v.of_v = gradient_of_value(l, 1, next, best, l->rows_d, l->rows_dx);
     if (l->active) take_aux_gradient(l, w);
-    if (qrc) v.h = l->h.q[t->action], v.of_h = gradient_of_h(l, t->action);
+    if (qrc) v.h = l->second.q[t->output], v.of_h = gradient_of_h(l, t->output);
+    if (c->rule == HR_ACTOR_CRITIC) v.of_pi = gradient_of_policy(l, td_error(&v));
     return v;
 }
 
@@ -361,16 +419,17 @@ static void swap(pass *a, pass *b) {
 }
 
 static void move_all(hr_learner *l) {
-    float square = 0, h_square = 0, none = 0;
+    float square = 0, of_second = 0, none = 0;
     decide_updates(l);
     for (int i = AUX_PROJECTION; i <= PREDICTOR; i++) move_module(l, i, 0, 0, &none);
     move_network(l, ENCODER, l->obs, &l->following, &square);
     swap(&l->acting, &l->following);
-    l->metrics[TD_UPDATE_NORM] = fabsf(l->q_step) * sqrtf(square);
-    if (l->config.rule != HR_QRC) return;
-    move_network(l, H_ENCODER, l->obs, &l->h_following, &h_square);
-    swap(&l->h, &l->h_following);
-    l->metrics[H_UPDATE_NORM] = sqrtf(h_square);
+    l->metrics[TD_UPDATE_NORM] = hypotf(fabsf(l->reach[0]) * sqrtf(square), l->joined[0]);
+    if (!has_second(&l->config)) return;
+    move_network(l, SECOND_ENCODER, l->obs, &l->second_following, &of_second);
+    swap(&l->second, &l->second_following);
+    l->metrics[l->config.rule == HR_QRC ? H_UPDATE_NORM : ACTOR_UPDATE_NORM] =
+        hypotf(fabsf(l->reach[1]) * sqrtf(of_second), l->joined[1]);
 }
 
 static int learn(hr_learner *l, const float *successor, const float *frame, float reward, int flags) {
@@ -386,8 +445,8 @@ static int learn(hr_learner *l, const float *successor, const float *frame, floa
     const transition t = l->config.replay ? recall(l, flags) : present(l, flags);
     values v = evaluate(l, &t, &w);
     learn_values(l, &v);
-    l->cut = flags & (HR_TERMINATED | HR_TRUNCATED) || !*l->greedy;
-    if (l->cut) l->q_motion.nowhere = l->h_motion.nowhere = l->nowhere;
+    l->cut = flags & (HR_TERMINATED | HR_TRUNCATED) || (l->config.rule != HR_ACTOR_CRITIC && !*l->greedy);
+    if (l->cut) l->motion[0].nowhere = l->motion[1].nowhere = l->nowhere;
     if (l->config.aux.objective == HR_SPR && !l->config.aux.ring && last) *l->window_held = 0;
     if (last) observe_first(l, frame);
     else copy(l->obs, l->next_obs, (size_t)l->observation);
@@ -415,20 +474,21 @@ static int is_sound(const hr_learner *l) {
     const int32_t counts[] = {*l->step, *l->obs_scale.count, *l->reward_scale.count, *l->episode_length, l->tally[0]};
     if (!are_within(counts, 5, INT32_MAX) || !are_within(l->tally + 1, 1, l->tally[0])) return 0;
     if (l->tally[2] < -1 || (l->tally[2] >= 0 && !are_within(l->tally + 3, 1, METRICS - 1))) return 0;
-    if (!are_within(l->action, 1, last_action)) return 0;
-    if (l->intended.steps && !are_within(l->intended.steps, 1, INT32_MAX)) return 0;
+    if (c->box ? !is_usable(l->action.point, c->actions) : !are_within(l->action.number, 1, last_action)) return 0;
+    for (int i = 0; i < 2; i++)
+        if (l->intended[i].steps && !are_within(l->intended[i].steps, 1, INT32_MAX)) return 0;
     if (c->replay && !are_within(l->inserted, 1, 2 * c->replay - 1)) return 0;
     if (c->replay && !are_within(l->memory.action, c->replay, last_action)) return 0;
     if (c->aux.objective != HR_SPR) return 1;
     if (!are_within(l->window_held, 1, c->aux.ring ? 2 * slots - 1 : K)) return 0;
-    return are_within(l->window_actions, slots, last_action);
+    return c->box || are_within(l->window_actions.number, slots, last_action);
 }
 
 /* What is made anew from what is saved. */
 static void resume(hr_learner *l) {
     l->cut = 0;
     evaluate_pass(l, l->obs, ENCODER, &l->acting);
-    if (l->config.rule == HR_QRC) evaluate_pass(l, l->obs, H_ENCODER, &l->h);
+    if (has_second(&l->config)) evaluate_pass(l, l->obs, SECOND_ENCODER, &l->second);
     draw_step(l);
 }
 
@@ -436,7 +496,7 @@ static void resume(hr_learner *l) {
 static void settle(hr_learner *l) {
     if (!l->cut) return;
     for (int i = 0; i < MODULES; i++)
-        if (l->modules[i].w && l->modules[i].trace) fill(l->modules[i].trace, 0, size_of(&l->modules[i]));
+        if (l->modules[i].trace) fill(l->modules[i].trace, 0, size_of(&l->modules[i]));
     if (l->h_trace) *l->h_trace = 0;
     l->cut = 0;
 }
@@ -506,7 +566,8 @@ void hr_restart(hr_learner *l, const float *frame) {
     start_episode(l, frame);
 }
 
-int32_t hr_action(const hr_learner *l) { return *l->action; }
+int32_t hr_action(const hr_learner *l) { return l->action.number ? *l->action.number : 0; }
+const float *hr_point(const hr_learner *l) { return l->action.point; }
 hr_episode hr_finished(const hr_learner *l) { return l->finished; }
 
 int hr_learn(hr_learner *l, const float *successor, const float *frame, float reward, int flags) {
@@ -542,7 +603,7 @@ void hr_evaluate(hr_learner *l, const float *obs, float *q, float *latent, float
     const unsigned before = flush_denormals();
     attach(l);
     evaluate_pass(l, obs, ENCODER, &l->following);
-    if (q) copy(q, l->following.q, (size_t)l->net.actions);
+    if (q) copy(q, l->following.q, (size_t)l->net.outputs);
     if (latent) copy(latent, l->following.x, (size_t)l->net.latent);
     if (hidden) copy(hidden, l->following.top.out, (size_t)l->net.hidden);
     restore_denormals(before);

@@ -15,7 +15,7 @@
 #define HR_MOST_LAYERS 8
 #define HR_MOST_HORIZON 64
 
-enum { HR_DQN, HR_STREAM_Q, HR_QRC };
+enum { HR_DQN, HR_STREAM_Q, HR_QRC, HR_ACTOR_CRITIC };
 enum { HR_OBGD, HR_SGD, HR_ADAPTIVE, HR_INTENTIONAL };
 enum { HR_ONLINE, HR_COPY, HR_POLYAK };
 enum { HR_LEAKY_NORM, HR_RELU };
@@ -59,11 +59,15 @@ typedef struct {
 
 typedef struct {
     int32_t height, width, channels, frames, actions; /* of one frame; frames are stacked along the channels */
+    int32_t box; /* an action is a point of a box, so many numbers; else one of so many */
     int32_t spatial, layers, hidden, head;            /* spatial: the latent is an image, imagined by convolutions */
     hr_layer layer[HR_MOST_LAYERS];
     int32_t rule, replay; /* replay: transitions kept; 0 learns from the latest */
     float lr, gamma, lamda, kappa, h_lr_scale, regularizer, guard;
-    hr_step_size step_size; /* of HR_STREAM_Q */
+    hr_step_size step_size; /* of HR_STREAM_Q, and of the critic */
+    float actor_lr, actor_kappa, entropy;
+    int32_t one_encoder; /* the actor sees through the critic's */
+    hr_step_size actor_step_size;
     hr_target target;
     hr_filter td_filter;
     hr_auxiliary aux;
@@ -102,9 +106,10 @@ hr_learner *hr_init(const hr_config *config, void *memory, uint64_t seed);
 void hr_begin(hr_learner *learner, const float *frame);
 void hr_restart(hr_learner *learner, const float *frame);
 
-/* The action to take now; and learning from what it led to: the frame it led to, and the one to act on next, which is
- * read where the episode is over. HR_STRANGE_NUMBER: something is not finite or beyond 1e12, and nothing was changed. */
+/* The action to take now, or its numbers in a box, each of which the environment clips to [-1, 1]; and learning from
+ * what it led to: the frame it led to, and the one to act on next, which is read where the episode is over. HR_STRANGE_NUMBER: something is not finite or beyond 1e12, and nothing was changed. */
 int32_t hr_action(const hr_learner *learner);
+const float *hr_point(const hr_learner *learner);
 int hr_learn(hr_learner *learner, const float *successor, const float *frame, float reward, int flags);
 hr_episode hr_finished(const hr_learner *learner); /* the episode that ended last */
 
@@ -115,8 +120,8 @@ int hr_saved(hr_learner *learner, int32_t number, hr_array *array);
 void hr_settle(hr_learner *learner);
 int hr_resume(hr_learner *learner);
 
-/* What the network makes of a standardised observation: Q(s, .), the latent, the units before the head; any may be
- * absent. Nothing is learnt. */
+/* What the network makes of a standardised observation: Q(s, .) or a critic's V(s), the latent, the units before the
+ * head; any may be absent. Nothing is learnt. */
 void hr_evaluate(hr_learner *learner, const float *obs, float *q, float *latent, float *hidden);
 
 #endif

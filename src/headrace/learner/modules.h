@@ -26,7 +26,8 @@ typedef struct {
 typedef struct {
     const char *name;
     float *w, *trace, *square, *history, *td_history, *average; /* square: mean of the squared gradients of Q(s, a) */
-    int rows, columns, td, aux, of_h, in_q; /* which streams move it; whether it belongs to h; to Q, as one vector */
+    int rows, columns, td, aux, second, in_q; /* which streams move it; whether it belongs to h or pi; to Q or V */
+    int joined; /* it learns from both networks: what stands in place of a gradient is its whole RL update */
     outer q, v, a;
     unsigned measured, at_rest; /* directions whose inner products are needed; without an auxiliary gradient */
     gram g;
@@ -41,8 +42,8 @@ enum { TRACE = 1, VALUE = 2, DECAY = 4, AUX = 8, HISTORY = 16, RARE = 32, NEXT =
 static unsigned ways_of(const module *m, const motion *mo, int active) {
     unsigned ways = 0;
     if (m->td) ways |= TD;
-    if (m->td && m->trace) ways |= TRACE;
-    if (m->td && m->square) ways |= METRIC;
+    if (m->td && m->trace && !m->joined) ways |= TRACE;
+    if (m->td && m->square && !m->joined) ways |= METRIC;
     if (m->td && m->v.x) ways |= VALUE;
     if (m->td && mo->w != 0) ways |= DECAY;
     if (m->aux && active) ways |= AUX;

@@ -138,23 +138,19 @@ static void convolve_back_to_image(const convolution *c, const float *turned, co
     }
 }
 
-/* The weights of a value network, Q or h. */
 typedef struct {
-    float *encoder, *projection, *head;
-} weights;
-
-typedef struct {
-    int layers, latent, hidden, actions, relu;
+    int layers, latent, hidden, relu;
+    int outputs, heads, biased; /* numbers that a layer of the head gives, such layers, whether they have biases */
     convolution encoder[HR_MOST_LAYERS];
 } architecture;
 
-/* One observation's way through a value network. */
+/* One observation's way through a network. */
 typedef struct {
     activation layer[HR_MOST_LAYERS];
     float *x;       /* the latent, and a one behind it for the projection's bias */
     float *d;       /* gradient by the projection's result */
     activation top; /* projection, LayerNorm, activation */
-    float *q;
+    float *q; /* what the head gives, layer by layer */
 } pass;
 
 static void encode(const architecture *net, const float *encoder, const float *obs, pass *p) {
@@ -167,16 +163,30 @@ static void encode(const architecture *net, const float *encoder, const float *o
     p->x[net->latent] = 1;
 }
 
-/* Q(s, .) from what the projection made of the latent. */
+static size_t head_size(const architecture *net) {
+    return (size_t)(net->heads * (net->hidden + net->biased) * net->outputs);
+}
+
+/* One observation seen by two networks through one encoder: the second one's way begins with the first one's latent. */
+static void see_through(const pass *of, pass *p) {
+    memcpy(p->layer, of->layer, sizeof p->layer);
+    p->x = of->x;
+}
+
+/* Q(s, .), V(s) or what a policy is made of, from what the projection made of the latent. */
 static void finish(const architecture *net, const float *head, pass *p) {
-    const int hidden = net->hidden, actions = net->actions;
+    const int hidden = net->hidden, outputs = net->outputs;
     if (net->relu)
         for (int i = 0; i < hidden; i++) p->top.out[i] = p->top.normal[i] > 0 ? p->top.normal[i] : 0;
     else
         p->top.scale = normalise_layer(p->top.normal, p->top.out, hidden);
-    fill(p->q, 0, (size_t)actions);
-    for (int i = 0; i < hidden; i++)
-        for (int a = 0; a < actions; a++) p->q[a] += p->top.out[i] * head[i * actions + a];
+    for (int k = 0; k < net->heads; k++, head += (hidden + net->biased) * outputs) {
+        float *q = p->q + k * outputs;
+        fill(q, 0, (size_t)outputs);
+        for (int i = 0; i < hidden; i++)
+            for (int a = 0; a < outputs; a++) q[a] += p->top.out[i] * head[i * outputs + a];
+        for (int a = 0; net->biased && a < outputs; a++) q[a] += head[hidden * outputs + a];
+    }
 }
 
 static void project(const architecture *net, const float *projection, pass *p) {
@@ -184,13 +194,35 @@ static void project(const architecture *net, const float *projection, pass *p) {
     dense_forwards(projection, net->latent + 1, net->hidden, p->x, 0, p->top.normal, 0, 1);
 }
 
-/* p->d from Q(s, a): the gradient by the projection's result. */
-static void back_from_head(const architecture *net, const float *head, int action, pass *p) {
-    for (int i = 0; i < net->hidden; i++) p->d[i] = head[i * net->actions + action];
+/* p->d, the gradient by the projection's result, from that by the units before the head. */
+static void back_through_top(const architecture *net, pass *p) {
     if (!net->relu)
         back_through_activation(&p->top, p->d, net->hidden);
     else
         for (int i = 0; i < net->hidden; i++) p->d[i] = p->top.normal[i] > 0 ? p->d[i] : 0;
+}
+
+/* p->d from one number that the head gives, Q(s, a) or V(s). */
+static void back_from_head(const architecture *net, const float *head, int output, pass *p) {
+    for (int i = 0; i < net->hidden; i++) p->d[i] = head[i * net->outputs + output];
+    back_through_top(net, p);
+}
+
+/* p->d, and g, the head's gradient, from `slope`, the gradient by all the numbers that it gives. */
+static void back_from_all(const architecture *net, const float *head, const float *slope, pass *p, float *g) {
+    const int hidden = net->hidden, outputs = net->outputs;
+    fill(p->d, 0, (size_t)hidden);
+    for (int k = 0; k < net->heads; k++, slope += outputs) {
+        for (int i = 0; i < hidden; i++, head += outputs, g += outputs)
+            for (int a = 0; a < outputs; a++) {
+                p->d[i] += slope[a] * head[a];
+                g[a] = p->top.out[i] * slope[a];
+            }
+        if (!net->biased) continue;
+        copy(g, slope, (size_t)outputs);
+        head += outputs, g += outputs;
+    }
+    back_through_top(net, p);
 }
 
 /* The weights of all layers but the first turned about, as gradients on their way back need them. */

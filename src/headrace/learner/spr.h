@@ -7,7 +7,13 @@
 
 #define SHORTEST 1e-3f /* a vector shorter than this counts as this long: no gradient explodes near 0 */
 
-/* The latent dynamics D: two layers; the one-hot action, the same at every place, acts as a bias of the first. */
+/* Actions taken: their numbers, or points of a box, one after the other; what they are not is absent. */
+typedef struct {
+    int32_t *number;
+    float *point;
+} taken;
+
+/* The latent dynamics D: two layers; the action, one-hot or a point, the same at every place, acts as a bias of the first. */
 typedef struct {
     int height, width, channels, actions, pad; /* pad: 1 for images, whose edges are reflected; 0 for vectors */
     convolution layer[2];                      /* of latents alone */
@@ -22,6 +28,7 @@ typedef struct {
     activation step[HR_MOST_HORIZON][2];      /* of D */
     float *padded[HR_MOST_HORIZON][2];        /* what came into its layers */
     float *plain, *turned[2], *bias;          /* D's weights without the actions', turned about; a bias for each action */
+    float *of_point;                          /* the bias that a point makes of these; how it acted */
     float *plain_gradient, *action_gradient;
     float *rows_d;                            /* gradients by the latents, a row each, and by one padded latent */
     float *padded_d;
@@ -58,15 +65,17 @@ static void unpad_gradient(const dynamics *net, const float *padded, float *d) {
 
 static int taps_of(const dynamics *net) { return net->layer[0].kernel_height * net->layer[0].kernel_width; }
 
-/* The first layer's weights, the latent's apart from the actions', and what each action adds everywhere. */
-static void prepare_dynamics(const spr *s, const float *module) {
+/* The first layer's weights, the latent's apart from the actions', and what each action adds everywhere; in a box what
+ * each of its numbers adds, beside the biases. */
+static void prepare_dynamics(const spr *s, const float *module, int box) {
     const dynamics *net = &s->net;
     const int c = net->channels, wide = c + net->actions;
     const float *w = module + net->w[0];
     for (int tap = 0; tap < taps_of(net); tap++)
         copy(s->plain + tap * c * c, w + tap * wide * c, (size_t)(c * c));
     for (int a = 0; a < net->actions; a++) {
-        copy(s->bias + a * c, module + net->b[0], (size_t)c);
+        if (box) fill(s->bias + a * c, 0, (size_t)c);
+        else copy(s->bias + a * c, module + net->b[0], (size_t)c);
         for (int tap = 0; tap < taps_of(net); tap++)
             for (int n = 0; n < c; n++) s->bias[a * c + n] += w[(tap * wide + c + a) * c + n];
     }
@@ -74,14 +83,38 @@ static void prepare_dynamics(const spr *s, const float *module) {
     turn(module + net->w[1], inputs_of(&net->layer[1]), c, s->turned[1]);
 }
 
+/* A number of a point as it acts, which is within the box. */
+static float acting(float x) { return x > 1 ? 1 : x < -1 ? -1 : x; }
+
+/* What the action of step k adds everywhere. */
+static const float *bias_of(const spr *s, const float *module, taken actions, int k) {
+    const int c = s->net.channels, n = s->net.actions;
+    if (actions.number) return s->bias + actions.number[k] * c;
+    copy(s->of_point, module + s->net.b[0], (size_t)c);
+    for (int a = 0; a < n; a++)
+        for (int i = 0; i < c; i++) s->of_point[i] += acting(actions.point[k * n + a]) * s->bias[a * c + i];
+    return s->of_point;
+}
+
+/* Adds the gradient by the action's weights, from d, that by the first layer's result. */
+static void back_to_action(spr *s, taken actions, int k, const float *d) {
+    const int c = s->net.channels, n = s->net.actions, places = s->net.height * s->net.width;
+    float *sum = actions.number ? s->action_gradient + actions.number[k] * c : s->of_point;
+    if (!actions.number) fill(sum, 0, (size_t)c);
+    for (int m = 0; m < places; m++)
+        for (int i = 0; i < c; i++) sum[i] += d[m * c + i];
+    for (int a = 0; !actions.number && a < n; a++)
+        for (int i = 0; i < c; i++) s->action_gradient[a * c + i] += acting(actions.point[k * n + a]) * sum[i];
+}
+
 /* rows[k] <- z_k, imagined from z_0 along the actions. */
-static void imagine(spr *s, const float *module, const int32_t *actions, float *rows, int stride) {
+static void imagine(spr *s, const float *module, taken actions, float *rows, int stride) {
     const dynamics *net = &s->net;
     const float *z = s->first.x;
     for (int k = 0; k < s->horizon; k++) {
         pad_latent(net, z, s->padded[k][0]);
         s->step[k][0].in = s->padded[k][0];
-        convolve_forwards(&net->layer[0], s->plain, s->bias + actions[k] * net->channels, &s->step[k][0]);
+        convolve_forwards(&net->layer[0], s->plain, bias_of(s, module, actions, k), &s->step[k][0]);
         pad_latent(net, s->step[k][0].out, s->padded[k][1]);
         s->step[k][1].in = s->padded[k][1];
         convolve_forwards(&net->layer[1], module + net->w[1], module + net->b[1], &s->step[k][1]);
@@ -92,9 +125,9 @@ static void imagine(spr *s, const float *module, const int32_t *actions, float *
 }
 
 /* The gradient by D, and d_0, that by z_0, from those by z_1 .. z_K in rows_d. */
-static void back_through_dynamics(spr *s, const int32_t *actions, float *g, float *d_0, float *room) {
+static void back_through_dynamics(spr *s, taken actions, float *g, float *d_0, float *room) {
     const dynamics *net = &s->net;
-    const int c = net->channels, wide = c + net->actions, places = net->height * net->width;
+    const int c = net->channels, wide = c + net->actions;
     fill(s->action_gradient, 0, (size_t)(net->actions * c));
     fill(d_0, 0, (size_t)s->latent);
     for (int k = s->horizon - 1; k >= 0; k--) {
@@ -107,8 +140,7 @@ static void back_through_dynamics(spr *s, const int32_t *actions, float *g, floa
         unpad_gradient(net, s->padded_d, room);
         back_through_activation(&s->step[k][0], room, s->latent);
         convolve_back_to_weights(&net->layer[0], s->padded[k][0], room, s->plain_gradient, g + net->b[0], add);
-        for (int m = 0; m < places; m++)
-            for (int n = 0; n < c; n++) s->action_gradient[actions[k] * c + n] += room[m * c + n];
+        back_to_action(s, actions, k, room);
         convolve_back_to_image(&net->layer[0], s->turned[0], room, s->padded_d);
         unpad_gradient(net, s->padded_d, d_0);
     }

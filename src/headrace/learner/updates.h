@@ -4,7 +4,12 @@
 
 #include "layout.h"
 
-static const motion *motion_of(const hr_learner *l, const module *m) { return m->of_h ? &l->h_motion : &l->q_motion; }
+static const motion WHOLE = {.q = 1}; /* of a module whose update stands in place of a gradient */
+
+static const motion *motion_of(const hr_learner *l, const module *m) {
+    return m->joined ? &WHOLE : &l->motion[m->second];
+}
+static float step_of(const hr_learner *l, const module *m) { return m->joined ? 1 : l->reach[m->second]; }
 
 static gram summed(const hr_learner *l, int of_aux) {
     gram sum = {{{0}}};
@@ -18,8 +23,8 @@ static gram summed(const hr_learner *l, int of_aux) {
 /* The update of a module, and what its histories become. */
 static void combine(hr_learner *l, module *m, const gram *td_sum, const gram *aux_sum, float *aux_square) {
     const hr_config *c = &l->config;
-    const float step = m->of_h ? l->h_step : l->q_step, descent = -c->aux.lr * c->aux.weight;
-    const span raw = along(R, step);
+    const float descent = -c->aux.lr * c->aux.weight;
+    const span raw = along(R, step_of(l, m));
     filtered td = {raw, along(E, 1)}, aux = {{{0}}, along(C, 1)};
     if (m->td_history) td = filter_gradient(&c->td_filter, c->td_filter.together ? td_sum : &m->g, raw, E);
     m->next_td_history = td.history;
@@ -64,26 +69,35 @@ static void decide_updates(hr_learner *l) {
     if (l->config.bound > 0) bound_updates(l);
 }
 
+static const architecture *network_of(const hr_learner *l, int first) { return first ? &l->second_net : &l->net; }
+
+/* The latent of a network; of an actor that shares the critic's encoder, that of the critic's last pass. */
+static void encode_for(hr_learner *l, int first, const float *obs, pass *p) {
+    const float *encoder = l->modules[first + ENCODER].w;
+    if (encoder) encode(&l->net, encoder, obs, p);
+    else see_through(&l->acting, p);
+}
+
 /* Moves a module; y += x_next w on the way, where there is a next input. */
 static void move_module(hr_learner *l, int which, const float *x_next, float *y, float *square) {
     module *m = &l->modules[which];
     if (!m->w) return;
     const float direction = move(m, motion_of(l, m), l->active, x_next, y);
-    if (m->td) *square += direction;
+    if (m->td && !m->joined) *square += direction;
     if (m->history && !l->active && l->config.aux.filter.fading)
         scale_by(m->history, l->config.aux.filter.beta, m->rows * m->columns);
 }
 
-/* The parameters of the next step, and the values at what is acted on next: the projection moves while that latent goes
- * through it. */
+/* The parameters of the next step, and what they give at what is acted on next: the projection moves while that latent
+ * goes through it. */
 static void move_network(hr_learner *l, int first, const float *obs, pass *next, float *square) {
     const module *m = &l->modules[first];
     move_module(l, first + ENCODER, 0, 0, square);
     move_module(l, first + HEAD, 0, 0, square);
-    encode(&l->net, m[ENCODER].w, obs, next);
+    encode_for(l, first, obs, next);
     fill(next->top.normal, 0, (size_t)l->net.hidden);
     move_module(l, first + PROJECTION, next->x, next->top.normal, square);
-    finish(&l->net, m[HEAD].w, next);
+    finish(network_of(l, first), m[HEAD].w, next);
 }
 
 static void follow_target(const hr_target *target, int32_t step, const float *from, float *to, size_t size) {

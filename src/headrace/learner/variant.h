@@ -11,6 +11,7 @@
 #define hr_begin HR_NAMED(hr_begin, HR_VARIANT)
 #define hr_restart HR_NAMED(hr_restart, HR_VARIANT)
 #define hr_action HR_NAMED(hr_action, HR_VARIANT)
+#define hr_point HR_NAMED(hr_point, HR_VARIANT)
 #define hr_learn HR_NAMED(hr_learn, HR_VARIANT)
 #define hr_finished HR_NAMED(hr_finished, HR_VARIANT)
 #define hr_saved HR_NAMED(hr_saved, HR_VARIANT)

@@ -10,8 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from headrace import agents
 from headrace.agents import Agent, BySuite, Conv, Mlp
-from headrace.definition.networks import Layout, layout_of
+from headrace.definition.networks import Layout, layout_in
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.stream import StreamState, advance, begin, make_setting
 from headrace.engines.learner.engine import LearnerEngine
@@ -24,6 +25,10 @@ QUICK = {  # compiles in little time
 }
 STEPS = 1000  # of the run that the streams belong to: epsilon falls over the first hundred or two
 
+UNKNOWN = ("curl", "decayed", "implicit", "sarsa")  # to the learner; agents with these in their names
+NAMES = [name for name in agents.KNOWN if not any(word in name for word in UNKNOWN)]
+WITH_BOXES = [*((name, False) for name in NAMES), *((name, True) for name in NAMES if name.startswith("ac"))]
+
 IMAGE, VECTOR = Conv((4, 5), ((3, 3), (2, 2)), ((1, 1), (2, 1)), 8), Mlp((6, 5), 7)
 SMALL: dict[Any, tuple[int, ...]] = {IMAGE: (7, 8, 3), VECTOR: (4,)}
 SUITES = {"minatar": (10, 10, 4), "octax": (32, 64, 4), "atari": (84, 84, 4), "vector": (8,)}
@@ -32,8 +37,8 @@ _advance = jax.jit(advance, static_argnums=1, compiler_options=QUICK)
 _begin = jax.jit(begin, static_argnums=1, compiler_options=QUICK)
 
 
-def spec_of(shape: tuple[int, ...], actions: int = 3, frames: int = 1) -> EnvSpec:
-    return EnvSpec("random", shape, tuple("abcdefghijklmnopqr"[:actions]), frames)
+def spec_of(shape: tuple[int, ...], actions: int = 3, frames: int = 1, box: bool = False) -> EnvSpec:
+    return EnvSpec("random", shape, tuple("abcdefghijklmnopqr"[:actions]), frames, box=box)
 
 
 def on(agent: Agent, network: Conv | Mlp | BySuite) -> Agent:
@@ -45,7 +50,7 @@ class Reference:
 
     def __init__(self, agent: Agent, spec: EnvSpec, seed: int = 0, steps: int = STEPS) -> None:
         self.setting = make_setting(agent, seed, steps)
-        self.layout: Layout = layout_of(agent, spec.observation_shape, spec.n_actions, spec.frames)
+        self.layout: Layout = layout_in(agent, spec)
         self.state: StreamState | None = None
 
     def begin(self, obs: np.ndarray) -> None:
@@ -59,10 +64,6 @@ class Reference:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.state = from_named_arrays("stream", self.state, arrays)
-
-    @property
-    def action(self) -> int:
-        return int(self.state.choice.action)
 
 
 def engines(agent: Agent, spec: EnvSpec, seed: int = 0, learner: Any = LearnerEngine) -> tuple[Reference, Any]:

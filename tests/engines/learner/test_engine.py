@@ -10,25 +10,23 @@ import jax
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, Orth, agent_named
-from headrace.definition.networks import layout_of
+from headrace.agents import Orth, agent_named
+from headrace.definition.networks import layout_in
 from headrace.engines.jax.arrays import _names
 from headrace.engines.jax.stream import begin, make_setting
 from headrace.engines.learner.engine import LearnerEngine, supports
 from headrace.envs.base import TimeStep
 from headrace.errors import CheckpointDamaged, EnvironmentFault
 from headrace.policy import Policy
-from tests.engines.learner.support import IMAGE, SMALL, VECTOR, experience, on, spec_of
-
-KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
+from tests.engines.learner.support import IMAGE, SMALL, VECTOR, WITH_BOXES, experience, on, spec_of
 
 
 class Louder(Orth):
     """A part that somebody else wrote."""
 
 
-def engine_of(name, network=VECTOR, **settings):
-    return LearnerEngine(on(agent_named(name), network), spec_of(SMALL[network]), seed=3, steps=100, **settings)
+def engine_of(name, network=VECTOR, box=False):
+    return LearnerEngine(on(agent_named(name), network), spec_of(SMALL[network], box=box), seed=3, steps=100)
 
 
 def run(engine, answers):
@@ -41,11 +39,11 @@ def same(a, b):
     return [name for name in a if not np.array_equal(a[name], b[name], equal_nan=True)] == []
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize(("name", "box"), WITH_BOXES)
 @pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
-def test_a_state_has_the_names_shapes_and_types_of_the_reference_engines(name, network):
-    agent, spec = on(agent_named(name), network), spec_of(SMALL[network])
-    layout = layout_of(agent, spec.observation_shape, spec.n_actions)
+def test_a_state_has_the_names_shapes_and_types_of_the_reference_engines(name, box, network):
+    agent, spec = on(agent_named(name), network), spec_of(SMALL[network], box=box)
+    layout = layout_in(agent, spec)
     blank = np.zeros(spec.observation_shape, np.float32)
     state = jax.eval_shape(lambda obs: begin(make_setting(agent, 0, 100), layout, obs), blank)
     wanted = {k: (x.shape, x.dtype) for k, x in zip(_names("stream", state), jax.tree.leaves(state), strict=True)}
@@ -54,15 +52,15 @@ def test_a_state_has_the_names_shapes_and_types_of_the_reference_engines(name, n
     assert {k: (x.shape, x.dtype) for k, x in engine.save().items()} == wanted
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_a_stream_that_is_saved_and_restored_goes_on_to_the_bit(name):
+@pytest.mark.parametrize(("name", "box"), WITH_BOXES)
+def test_a_stream_that_is_saved_and_restored_goes_on_to_the_bit(name, box):
     first, answers = experience(SMALL[VECTOR], 60)
-    whole, saved = engine_of(name), engine_of(name)
+    whole, saved = engine_of(name, box=box), engine_of(name, box=box)
     whole.begin(first)
     saved.begin(first)
     for cut in (17, 29, 31):  # after an end, after a lost life, in the middle
         state = run(saved, answers[saved.step : cut])
-        saved = engine_of(name)
+        saved = engine_of(name, box=box)
         saved.restore(state)
     assert same(run(whole, answers), run(saved, answers[31:]))
 
@@ -159,6 +157,27 @@ def test_a_state_that_counts_or_points_out_of_range_is_refused(name, value):
     state[f"stream/{name}"] = np.full_like(state[f"stream/{name}"], value)
     with pytest.raises(CheckpointDamaged, match="a count or an action in it is out of range"):
         engine_of("qrc+spr+orth").restore(state)
+
+
+def test_a_state_with_an_action_that_no_environment_could_take_is_refused():
+    engine = engine_of("ac", box=True)
+    engine.begin(experience(SMALL[VECTOR], 1)[0])
+    assert engine.action.shape == (3,)
+    state = engine.save()
+    state["stream/choice/action"][1] = np.nan
+    with pytest.raises(CheckpointDamaged, match="a count or an action in it is out of range"):
+        engine_of("ac", box=True).restore(state)
+
+
+def test_an_action_in_a_box_is_finite_whatever_has_become_of_the_parameters():
+    first, answers = experience(SMALL[VECTOR], 3)
+    engine = engine_of("ac", box=True)
+    engine.begin(first)
+    state = engine.save()
+    engine.restore({name: np.full_like(x, np.inf) if "pi_head" in name else x for name, x in state.items()})
+    engine.learn(answers[0])
+    assert engine.action.tolist() == [0, 0, 0]
+    assert engine.trouble() is not None
 
 
 def test_a_state_in_another_byte_order_is_refused():

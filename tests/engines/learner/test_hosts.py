@@ -35,20 +35,25 @@ def compare_learners(one, other, shape, steps):
 
 
 @pytest.mark.parametrize(
-    ("name", "suite"), [("strq+spr+orth2", "vector"), ("qrc+spr+orth", "vector"), ("qrc", "minatar")]
-)
-def test_wide_instructions_and_those_that_every_processor_has_agree_to_rounding(name, suite, monkeypatch):
+    ("name", "suite", "box"),
+    [
+        ("strq+spr+orth2", "vector", False), ("qrc+spr+orth", "vector", False), ("qrc", "minatar", False),
+        ("ac+spr+orth2", "vector", True),
+    ],
+)  # fmt: skip
+def test_wide_instructions_and_those_that_every_processor_has_agree_to_rounding(name, suite, box, monkeypatch):
     if not block.widest():
         pytest.skip("this processor has no wider instructions")
-    agent, spec = on(agent_named(name), BySuite()), spec_of(SUITES[suite])
+    agent, spec = on(agent_named(name), BySuite()), spec_of(SUITES[suite], box=box)
     wide = LearnerEngine(agent, spec, seed=0, steps=100)
     monkeypatch.setattr(block, "functions", lambda: block.Functions(""))
     compare_learners(wide, LearnerEngine(agent, spec, seed=0, steps=100), spec.frame_shape, 40)
 
 
 @pytest.mark.skipif(not which("cc"), reason="no C compiler")
-def test_a_learner_in_another_program_does_the_same():
-    agent, spec = on(agent_named("qrc+spr+orth"), IMAGE), spec_of(SMALL[IMAGE])
+@pytest.mark.parametrize(("name", "box"), [("qrc+spr+orth", False), ("ac+spr", True)])
+def test_a_learner_in_another_program_does_the_same(name, box):
+    agent, spec = on(agent_named(name), IMAGE), spec_of(SMALL[IMAGE], box=box)
     with hosted(Host("cc", flags=("-O1",))) as learner:
         compare_learners(
             LearnerEngine(agent, spec, seed=0, steps=100), learner(agent, spec, steps=100), SMALL[IMAGE], 30

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, BySuite, agent_named, tweak
+from headrace.agents import VARIANTS, BySuite, agent_named, tweak
 from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import TimeStep
 from tests.engines.learner.free import FREE_TOLERANCE, run_free
@@ -19,6 +19,7 @@ from tests.engines.learner.support import (
     SMALL,
     SUITES,
     VECTOR,
+    WITH_BOXES,
     engines,
     experience,
     on,
@@ -27,7 +28,6 @@ from tests.engines.learner.support import (
 )
 
 USUAL = [*((name, "vector") for name in VARIANTS), ("qrc+spr+orth", "minatar")]
-KNOWN = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
 
 
 def parity(agent, spec, steps):
@@ -86,11 +86,38 @@ SWITCHED = {
     "dqn+spr": ("td.memory=Replay(3)", "td.target=Polyak(0.9)", "merge=SharedFlipped", "aux.objective.augment=Clipped"),
 }  # fmt: skip
 
+SOMETIMES = "explore=EpsilonGreedy(0.5, 0.1)"
+# An actor-critic's, in a box or not: agent, settings, suite.
+ACTING = [
+    ("ac+spr+orth", (SOMETIMES,), "vector", True),
+    ("ac+spr+orth2", ("td.encoder=OneEncoder", "td.entropy=0.5", SOMETIMES), "minatar", False),
+]
+ACTING_TOO = [
+    ("ac", (), "vector", False),
+    ("ac", (), "minatar", True),
+    ("ac+intentional", ("td.encoder=OneEncoder",), "vector", False),
+    ("ac+spr", ("aux.objective.window=ReleasedRing", "aux.gate=Greedy", SOMETIMES), "vector", True),
+    ("ac+spr+orth", ("td.encoder=OneEncoder", "network.head=Relu", "td.step_size=Sgd", "td.lr=1e-3"), "vector", True),
+    ("ac+spr+orth2", ("td.encoder=OneEncoder", "td.step_size=Adaptive", "td.lr=4.6e-4",
+                      "td.actor_step_size=Intentional", "td.actor_lr=0.05"), "vector", True),
+    ("ac+spr+orth2", ("td.encoder=OneEncoder", "merge=Bounded(PcGrad, 0.01)", "td_filter=Orth(0.9)"), "vector", False),
+    ("ac+spr+orth2", ("merge=AuxOrthogonalToTd(Average(0.9))", "aux.objective.projection=Separate"), "minatar", True),
+    ("ac+spr+orth2", (), "atari", False),
+]  # fmt: skip
+
 
 @pytest.mark.parametrize("name", SWITCHED)
 def test_every_switch_is_the_reference_engines(name):
     agent = tweak(agent_named(name), *SWITCHED[name], "aux.objective.horizon=3")
     parity(on(agent, BySuite()), spec_of(SUITES["vector"]), 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "suite", "box"),
+    [*ACTING, *(pytest.param(*case, marks=pytest.mark.long) for case in ACTING_TOO)],
+)
+def test_a_step_of_an_actor_critic_is_the_reference_engines(name, settings, suite, box):
+    compare_steps(tweak(agent_named(name), *settings), spec_of(SUITES[suite], box=box), 12 if suite == "atari" else 40)
 
 
 def test_plain_steps_are_those_of_a_bound_that_never_acts():
@@ -113,12 +140,12 @@ def test_frames_are_standardised_and_then_stacked():
 
 @pytest.mark.long
 @pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
-@pytest.mark.parametrize("name", KNOWN)
-def test_every_agent_and_switch_on_small_networks(name, network):
+@pytest.mark.parametrize(("name", "box"), WITH_BOXES)
+def test_every_agent_and_switch_on_small_networks(name, box, network):
     # Layers of five units are ill-conditioned: the last digits of their gradients are neither engine's to be sure of,
     # and the direction of what these histories leave of one is made of them, where it is next to nothing.
     unsure = ("cosine_before_orth2",) if name.endswith(("projected", "raw_current")) else ()
-    near(on(agent_named(name), network), spec_of(SMALL[network]), 60, tolerance=1e-3, unsure=unsure)
+    near(on(agent_named(name), network), spec_of(SMALL[network], box=box), 60, tolerance=1e-3, unsure=unsure)
 
 
 @pytest.mark.long

@@ -26,9 +26,9 @@ def test_two_states_and_two_actions():
     assert measures(np.ones((2, 2)), z, z)["sight"] == 0
 
 
-def learnt(agent, shape, steps):
+def learnt(agent, shape, steps, box=False):
     first, answers = experience(shape, steps)
-    fast = LearnerEngine(agent, spec_of(shape), seed=0, steps=STEPS)
+    fast = LearnerEngine(agent, spec_of(shape, box=box), seed=0, steps=STEPS)
     fast.begin(first)
     for answer in answers:
         fast.learn(answer)
@@ -53,6 +53,12 @@ def agree(agent, spec, fast):
     params = from_named_arrays("stream/agent/params", template, arrays)
     wanted = _sight(layout, params, arrays["stream/seen"], fast.step)
     assert sight_of(fast) == pytest.approx({name: float(wanted[name]) for name in SIGHT}, rel=1e-3)
+
+
+def test_the_values_of_a_critic_are_not_spread_over_actions():
+    found = sight_of(learnt(on(agent_named("ac"), VECTOR), SMALL[VECTOR], 3 * EVERY, box=True))
+    assert np.isnan(found["sight"])
+    assert 0 < found["latent_spread"] < 1
 
 
 def test_reporting_changes_nothing_and_a_saved_stream_reports_the_same():

@@ -14,7 +14,7 @@ from headrace.part import Part
 
 MOST_LAYERS = 8
 
-RULES = {agents.Dqn: 0, agents.StreamQ: 1, agents.Qrc: 2}
+RULES = {agents.Dqn: 0, agents.StreamQ: 1, agents.Qrc: 2, agents.ActorCritic: 3}
 STEP_SIZES = {agents.ObGd: 0, agents.Sgd: 1, agents.Adaptive: 2, agents.Intentional: 3}
 TARGETS = {agents.Online: 0, agents.Copy: 1, agents.Polyak: 2}
 HEADS = {agents.LeakyNorm: 0, agents.Relu: 1}
@@ -30,7 +30,7 @@ KNOWN = {
     agents.Separate, agents.SumOverHorizon, agents.MeanOverHorizon, agents.AsIs, agents.ShiftAndIntensity,
     agents.Clipped, agents.Unfiltered, agents.Orth, agents.AuxOrthogonalToTd, agents.Present, agents.Average,
     agents.PcGrad, agents.Clip, agents.Unguarded, agents.Bounded, agents.Apart, agents.Together, agents.Kept,
-    agents.Fading, agents.Limited, agents.Unlimited,
+    agents.Fading, agents.Limited, agents.Unlimited, agents.OwnEncoder, agents.OneEncoder,
 }  # fmt: skip
 
 
@@ -67,11 +67,12 @@ class AuxiliaryWords(Structure):
 class Config(Structure):
     _fields_ = [
         *((name, c_int32) for name in ("height", "width", "channels", "frames", "actions")),
-        *((name, c_int32) for name in ("spatial", "layers", "hidden", "head")),
+        *((name, c_int32) for name in ("box", "spatial", "layers", "hidden", "head")),
         ("layer", Layer * MOST_LAYERS), ("rule", c_int32), ("replay", c_int32),
         *((name, c_float) for name in ("lr", "gamma", "lamda", "kappa", "h_lr_scale", "regularizer", "guard")),
-        ("step_size", StepSize), ("target", Target), ("td_filter", Filter), ("aux", AuxiliaryWords),
-        ("merge", c_int32), ("join", c_int32),
+        ("step_size", StepSize), *((name, c_float) for name in ("actor_lr", "actor_kappa", "entropy")),
+        ("one_encoder", c_int32), ("actor_step_size", StepSize), ("target", Target), ("td_filter", Filter),
+        ("aux", AuxiliaryWords), ("merge", c_int32), ("join", c_int32),
         *((name, c_float) for name in ("mix", "average_beta", "bound", "explore_start", "explore_end")),
         ("explore_fraction", c_float), ("steps", c_float), ("limit", c_float),
     ]  # fmt: skip
@@ -87,7 +88,7 @@ def strange_parts(part: Part) -> list[str]:
 def describe(agent: Agent, spec: EnvSpec, steps: int) -> Config:
     """The agent in an environment, for a run of so many steps."""
     require_actions(agent, spec.box)
-    config = Config(actions=spec.n_actions, frames=spec.frames, steps=steps)
+    config = Config(actions=spec.n_actions, box=spec.box, frames=spec.frames, steps=steps)
     *sizes, config.channels = spec.frame_shape
     config.height, config.width = sizes or (1, 1)
     explore: Any = agent.explore
@@ -117,12 +118,14 @@ def _describe_network(config: Config, network: Any) -> None:
 
 def _describe_rule(config: Config, rule: Any) -> None:
     config.rule = RULES[type(rule)]
-    for name in ("lr", "gamma", "lamda", "kappa", "h_lr_scale", "regularizer"):
+    for name in ("lr", "gamma", "lamda", "kappa", "h_lr_scale", "regularizer", "actor_lr", "actor_kappa", "entropy"):
         setattr(config, name, getattr(rule, name, 0.0))
     config.guard = _norm(getattr(rule, "guard", None))
     config.replay = getattr(getattr(rule, "memory", None), "size", 0)
     config.step_size = _step_size(getattr(rule, "step_size", agents.ObGd()))
-    config.target = _target(rule.target)
+    config.actor_step_size = _step_size(getattr(rule, "actor_step_size", agents.ObGd()))
+    config.one_encoder = isinstance(getattr(rule, "encoder", None), agents.OneEncoder)
+    config.target = _target(getattr(rule, "target", agents.Online()))
 
 
 def _target(target: Any) -> Target:

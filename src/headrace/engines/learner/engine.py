@@ -41,6 +41,7 @@ class LearnerEngine:
         self._successor, self._frame = (np.zeros(spec.frame_shape, np.float32) for _ in range(2))
         self._places = self._successor.ctypes.data, self._frame.ctypes.data
         self._step = self._block.arrays["stream/agent/step"]
+        self._point = self._block.arrays["stream/choice/action"]  # in a box
         self._begun = False
 
     @property
@@ -50,9 +51,9 @@ class LearnerEngine:
 
     @property
     def action(self) -> Any:
-        """The action to take now."""
+        """The action to take now: its number, or in a box its numbers."""
         self._check_begun()
-        return int(self._c.hr_action(self._pointer))
+        return self._point.copy() if self.spec.box else int(self._c.hr_action(self._pointer))
 
     def begin(self, obs: np.ndarray) -> None:
         """Starts with the environment's first observation."""

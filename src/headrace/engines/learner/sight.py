@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from headrace.agents import ACTOR
 from headrace.engines.learner.block import Block
 from headrace.engines.metrics import SIGHT
 
@@ -16,7 +17,10 @@ def sight(block: Block) -> dict[str, float]:
     held = seen[: min(len(seen), -(-steps // EVERY))]
     if not len(held) or np.array_equal(held, np.broadcast_to(held[0], held.shape)):
         return dict.fromkeys(SIGHT, float("nan"))
-    return measures(*_evaluated(block, held))
+    found = measures(*_evaluated(block, held))
+    if f"stream/agent/params/{ACTOR}head/0/w" in block.arrays:  # V(s) is not spread over actions
+        found["sight"] = float("nan")
+    return found
 
 
 def _evaluated(block: Block, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
