@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from headrace.agents.actor_critic import ActorCritic
@@ -222,6 +222,7 @@ def _nameable() -> dict[str, Agent]:
     return KNOWN | {name: agent for name, agent in bare.items() if agent not in KNOWN.values()}
 
 
+@lru_cache(maxsize=1000)  # it takes milliseconds, and a sweep asks for its runs' names over and over
 def nearest_name(agent: Agent) -> str:
     """The agent with a name from which this one can be told in the fewest letters."""
     found = _nameable()
