@@ -36,11 +36,26 @@ def forgotten() -> Iterator[None]:
             jax.clear_caches()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(autouse=True)
+def same_variables() -> Iterator[None]:
+    """No test changes the environment of those after it: with other flags their processes would compute other digits
+    than this one, whose JAX has read its own."""
+    before = {**os.environ}
+    yield
+    for name in {*before, *os.environ} - {"PYTEST_CURRENT_TEST"}:
+        if name not in before:
+            del os.environ[name]
+        elif os.environ.get(name) != before[name]:
+            os.environ[name] = before[name]
+
+
+@pytest.fixture(scope="session", autouse=True)
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where compiled programs are kept by this process and by those it starts: compiling is most of a small run."""
+    """Where compiled programs are kept by this process and by those it starts: compiling is most of a small run. What
+    earlier runs have left in the user's own folder is not read."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     compilation_cache.reset_cache()  # it may have been found switched off before

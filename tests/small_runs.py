@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from headrace.runs.checkpoints import NAME
 from headrace.runs.folder import RunFolder
@@ -31,7 +32,10 @@ def small_train(out: Path, **changes: Any) -> Trained:
     more = changes.pop("settings", ())
     defaults = {"steps": STEPS, "out": out, "checkpoint_every": 250, "engine": "reference"}
     wanted = {**defaults, **changes, "settings": (*SETTINGS, *more)}
-    return train(VARIANT, GAME, **wanted)
+    done = train(VARIANT, GAME, **wanted)
+    if done.status == "interrupted" and not changes.keys() & {"progress", "on_step", "on_episode", "on_log"}:
+        pytest.exit("asked to stop while a run was trained, which took the request for its own", returncode=2)
+    return done
 
 
 def small_words(out: Path, *more: str, steps: int = STEPS, engine: str = "reference") -> list[str]:
