@@ -1,4 +1,4 @@
-"""The actor-critic solves three classic tasks, by the bounds that Gymnasium gives them."""
+"""The actor-critic solves three classic tasks, by the bounds that Gymnasium gives them where it does."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from headrace.training.single import train
 pytest.importorskip("gymnasium")
 
 
-# Pendulum has no bound in Gymnasium; -200 is a swing up and then standing still.
+# Pendulum has none: hanging costs some 1,200 an episode, swinging up and standing still 0 to 400 by where it begins.
 @pytest.mark.long
-@pytest.mark.parametrize(("env", "bound"), [("CartPole-v1", 475), ("Acrobot-v1", -100), ("Pendulum-v1", -200)])
+@pytest.mark.parametrize(("env", "bound"), [("CartPole-v1", 475), ("Acrobot-v1", -100), ("Pendulum-v1", -250)])
 def test_the_actor_critic_solves_it_within_200_000_steps(env: str, bound: float, tmp_path: Path) -> None:
     """The mean return of some hundred episodes in a row, while it learns and draws its actions."""
     done = train("ac", f"gym/{env}", steps=200_000, seed=0, out=tmp_path)
