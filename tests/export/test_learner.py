@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from headrace.agents import ABLATIONS, VARIANTS, agent_named
+from headrace.agents import agent_named
 from headrace.engines.base import HostStream
 from headrace.engines.learner.description import describe
 from headrace.envs.base import EnvSpec, TimeStep
@@ -22,6 +22,7 @@ from headrace.learner import SOURCES
 from headrace.runs.folder import RunFolder
 from headrace.training.run import make_run, run_of
 from headrace.training.single import Trained, train
+from tests.engines.learner.support import WITH_BOXES
 from tests.export.support import QUICK, WIDE, compiled, learner_built, make
 from tests.small_runs import GAME, SETTINGS, VARIANT, StopAt, only_run
 
@@ -33,11 +34,11 @@ class Recorder:
 
     def __init__(self, env: Any) -> None:
         self._env, self.spec = env, env.spec
-        self.actions: list[int] = []
+        self.actions: list[Any] = []
         self.answers: list[str] = []
         self.successors: list[np.ndarray] = []
 
-    def step(self, action: int) -> TimeStep:
+    def step(self, action: Any) -> TimeStep:
         said = self._env.step(action)
         self.actions.append(action)
         self.answers.append(answer(said))
@@ -178,6 +179,29 @@ def test_a_state_that_is_not_its_own_is_refused(continuation: Continued, tmp_pat
     assert (tmp_path / "state").read_bytes() == changed
 
 
+def test_in_a_box_it_writes_the_numbers_of_its_action(tmp_path: Path) -> None:
+    """As the run itself goes on."""
+    pytest.importorskip("gymnasium")
+    with learner_built(tmp_path / "library.so"):
+        words = {"steps": 300, "out": tmp_path / "runs", "settings": ("network=Mlp((6,), 7)",)}
+        run = train("ac+spr", "gym/Pendulum-v1", checkpoint_every=100, progress=StopAt(100), **words).path
+        export(run, "learner", tmp_path / "device")
+        saved, checkpoint = read(run), RunFolder.read(run).latest()
+        stream = run_of(RunFolder.read(run).identity).stream()
+        assert stream.restore(checkpoint.arrays, checkpoint.state) == ""
+        recorder = Recorder(stream.env)
+        HostStream(stream.engine, recorder, saved.run.seed).run(saved.run.steps - saved.step)
+        end = state_bytes(saved.run, stream.engine.save().values())
+    make(tmp_path / "device", *QUICK)
+    done = agent(tmp_path / "device", recorder.answers, tmp_path / "state")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = np.array([line.split() for line in done.stdout.splitlines()[:-1]], np.float32)
+    assert len(told) == 300 - saved.step
+    np.testing.assert_array_equal(told, np.array(recorder.actions))
+    assert (tmp_path / "state").read_bytes() == end
+    assert "acts by a vector of 1, each number clipped to [-1, 1]" in (tmp_path / "device/README.md").read_text()
+
+
 def test_a_state_that_cannot_be_written_is_told(continuation: Continued, tmp_path: Path) -> None:
     done = agent(continuation.device, [], tmp_path / "nowhere/state")
     assert (done.returncode, done.stderr) == (1, f"agent: cannot write {tmp_path / 'nowhere/state'}\n")
@@ -201,10 +225,12 @@ def test_its_page_and_header_say_what_it_is(continuation: Continued) -> None:
 
 def test_a_header_describes_every_agent_as_headrace_does(tmp_path: Path) -> None:
     """The bytes of the struct, from C and from Python."""
-    names = [name for name in (*VARIANTS, *ABLATIONS) if "curl" not in name]
     shapes = {"image": (84, 84, 4), "vector": (7,)}
-    specs = [EnvSpec(name, shape, ("a", "b"), frames=1) for name, shape in shapes.items()]
-    configs = [describe(agent_named(name), spec, 12_345_678) for name in names for spec in specs]
+    configs = [
+        describe(agent_named(name), EnvSpec(kind, shape, ("a", "b"), frames=1, box=box), 12_345_678)
+        for name, box in WITH_BOXES
+        for kind, shape in shapes.items()
+    ]
     written = ",\n".join(f"{{ \\\n{initialiser(config)} \\\n}}" for config in configs)
     (tmp_path / "main.c").write_text(
         '#include "learner.h"\n#include <stdio.h>\n'

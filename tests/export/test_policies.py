@@ -37,12 +37,12 @@ SEEN = 20  # frames, the first of an episode among them every seventh time
 Q = Callable[[np.ndarray, bool], tuple[np.ndarray, int]]  # of a frame, with which an episode may begin
 
 
-def saved_of(spec: EnvSpec, *settings: str) -> Saved:
+def saved_of(spec: EnvSpec, *settings: str, name: str = "qrc") -> Saved:
     """A saved agent with weights and scales drawn at random: nothing of it is 0, 1 or alike."""
     random = np.random.default_rng(7)
-    run = Run(tweak(agent_named("qrc"), *settings), make_run("qrc", "minatar/breakout").env, 0, 100)
+    run = Run(tweak(agent_named(name), *settings), make_run("qrc", "minatar/breakout").env, 0, 100)
     arrays: dict[str, np.ndarray] = {}
-    for module, layers in module_shapes(run.agent, spec.observation_shape, spec.n_actions).items():
+    for module, layers in module_shapes(run.agent, spec.observation_shape, spec.n_actions, spec.box).items():
         for i, layer in enumerate(layers):
             for name, shape in layer.items():
                 scale = 1 / np.sqrt(np.prod(shape[:-1]))
@@ -102,7 +102,7 @@ def run_onnx(data: bytes, spec: EnvSpec) -> Q:
 ACTING = 'printf("%d\\n", policy_act(&p, frame, first));'
 TELLING = """{
             const int action = policy_act(&p, frame, first);
-            for (int a = 0; a < POLICY_ACTIONS; a++) printf("%.9g ", p.q[a]);
+            for (int a = 0; a < POLICY_ACTIONS; a++) printf("%.9g ", p.values[a]);
             printf("%d\\n", action);
             fflush(stdout);
         }"""
@@ -160,6 +160,30 @@ def assert_c_is_the_policy(saved: Saved, folder: Path) -> None:
     program = run_c(c_policy.files(saved), folder)
     with program.process:
         assert assert_same(frozen(saved), program, frames_of(saved.spec, SEEN), saved.spec.frames) == SEEN
+
+
+@pytest.mark.parametrize("encoder", ["OwnEncoder", "OneEncoder"])
+@pytest.mark.parametrize("box", [False, True])
+def test_both_export_what_an_actor_does(box: bool, encoder: str, tmp_path: Path) -> None:
+    """The likeliest action, by its preference; in a box the mean, within the bounds."""
+    saved = saved_of(replace(SUITES["vector"], box=box), f"td.encoder={encoder}", name="ac")
+    saved.arrays["stream/agent/params/pi_head/0/w"] *= np.float32(4)  # some numbers are beyond the bounds
+    policy = frozen(saved)
+    session = onnxruntime.InferenceSession(onnx_policy.files(saved)["policy.onnx"])
+    files = c_policy.files(saved)
+    if box:
+        telling = re.search(r"policy_act.*?n\"\);", files["README.md"].decode(), re.S)
+        assert telling is not None
+        files["README.md"] = files["README.md"].replace(telling[0].encode(), ACTING.encode())
+    outside = 0
+    with run_c(files, tmp_path).process as process:
+        for frame, first in frames_of(saved.spec, SEEN):
+            given, chosen = Program(process)(frame, first)
+            wanted, action = np.asarray(policy(frame)), session.run(["action"], {"frame": frame[None]})[0][0]
+            np.testing.assert_allclose(action, wanted, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(given if box else chosen, wanted, rtol=0, atol=1e-5)
+            outside += bool((np.abs(given) == 1).any())
+    assert (outside > 0) == box
 
 
 @pytest.mark.parametrize("setting", ["network.head=Relu", "observations=Limited(0.5)"])

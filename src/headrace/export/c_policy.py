@@ -1,4 +1,4 @@
-"""A policy as one header and one C file: standardising, stacking, Q and the best action."""
+"""A policy as one header and one C file: standardising, stacking, what the head gives, and the action."""
 
 from __future__ import annotations
 
@@ -11,11 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.agents import Conv, Relu
-from headrace.export.policy import Dense, Policy, policy_of
+from headrace.export.policy import ACTION, PREFERENCE, Dense, Policy, Q, policy_of
 from headrace.export.saved import Saved
 
 FILES = Path(__file__).parent / "c_files"
 IN_A_LINE = 8
+GIVEN = {  # what the last layer gives
+    Q: "Q(s, .) of the last frame",
+    PREFERENCE: "preferences at the last frame: the action of the highest is the likeliest",
+    ACTION: "the numbers of the action at the last frame, from -1 to 1",
+}
+TOLD = 'printf("%d\\n", policy_act(&p, frame, first));'
+POINT_TOLD = """policy_act(&p, frame, first);
+        for (int a = 0; a < POLICY_ACTIONS; a++) printf("%g ", p.values[a]);
+        printf("\\n");"""
 
 
 class Layer(NamedTuple):
@@ -49,6 +58,7 @@ def files(saved: Saved) -> dict[str, bytes]:
         "action_names": ", ".join(f"{i} {name}" for i, name in enumerate(spec.actions)),
         "flash": sum(4 * array.size for array in arrays.values()),
         "ram": 4 * (prod(spec.observation_shape) + 2 * room + spec.n_actions),
+        "box": int(policy.box), "given": GIVEN[policy.gives], "told": POINT_TOLD if policy.box else TOLD,
         "limit": f"{np.float32(policy.limit)!s}f", "layers": "\n".join(layer.text for layer in layers),
         "arrays": "\n".join(_array(name, array) for name, array in arrays.items()),
     }  # fmt: skip
@@ -64,11 +74,10 @@ def _layers(policy: Policy, image: tuple[int, ...]) -> Iterator[Layer]:
         out = (*sides, arrays.b.size)
         yield Layer(f"encoder_{i}", image, kernel, stride, out, "LEAKY_NORM", arrays)
         image = out
-    latent, hidden, actions = prod(image), policy.projection.b.size, policy.head.shape[1]
+    latent, hidden, actions = prod(image), policy.projection.b.size, policy.head.b.size
     head = "RELU" if isinstance(network.head, Relu) else "LEAKY_NORM"
     yield Layer("projection", (1, 1, latent), one, one, (1, 1, hidden), head, policy.projection)
-    no_bias = Dense(policy.head, np.zeros(actions, np.float32))
-    yield Layer("head", (1, 1, hidden), one, one, (1, 1, actions), "AS_IT_IS", no_bias)
+    yield Layer("head", (1, 1, hidden), one, one, (1, 1, actions), "AS_IT_IS", policy.head)
 
 
 def _array(name: str, array: np.ndarray) -> str:

@@ -82,8 +82,11 @@ def _words(saved: Saved, block: Block, state: int) -> dict[str, object]:
     names = ", ".join(f"{i} {name}" for i, name in enumerate(spec.actions))
     return {
         "title": saved.title, "run": run.name, "step": saved.step, "hash": _hash(run), "seed": run.seed, "exact": exact,
+        "acts": f"acts by a vector of {spec.n_actions}, each number clipped to [-1, 1] and scaled to its bounds"
+        if spec.box
+        else f"has {spec.n_actions} actions: {names}",
         "frame": frame, "shape": " x ".join(map(str, spec.frame_shape)), "actions": spec.n_actions,
-        "action_names": names, "state": state, "memory": block.size,
+        "action_names": names, "box": int(spec.box), "state": state, "memory": block.size,
         "config": initialiser(describe(run.agent, spec, run.steps)),
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A policy as an ONNX model: standardising, stacking, Q and the best action inside."""
+"""A policy as an ONNX model: standardising, stacking, what the head gives, and the action inside."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import numpy as np
 
 from headrace.agents import Mlp, Relu
 from headrace.errors import HeadraceError
-from headrace.export.policy import Dense, Policy, policy_of
+from headrace.export.policy import ACTION, PREFERENCE, Dense, Policy, Q, policy_of
 from headrace.export.saved import Saved
 
 PAGE = Path(__file__).parent / "onnx_files/README.md"
 STACKED_PAGE = PAGE.with_name("README_stacked.md")
+ACTIONS = "| output | `action` | int64 | batch: {names} |"
+GIVEN = {  # rows of a table of outputs
+    Q: (ACTIONS, "| output | `q` | float32 | batch x actions |"),
+    PREFERENCE: (ACTIONS, "| output | `preference` | float32 | batch x actions |"),
+    ACTION: ("| output | `action` | float32 | batch x {count}: from -1 to 1, to be scaled to the bounds of a box |",),
+}
 OPSET, IR = 17, 8  # old enough for the runtimes that devices have
 LAYER_NORM_EPS, NEGATIVE_SLOPE = 1e-5, 0.01
 
@@ -25,11 +31,13 @@ def files(saved: Saved) -> dict[str, bytes]:
     if find_spec("onnx") is None:
         raise HeadraceError("writing ONNX needs the onnx package: pip install 'headrace[onnx]'")
     spec = saved.spec
-    model = model_of(policy_of(saved), saved).SerializeToString()
+    policy = policy_of(saved)
+    model = model_of(policy, saved).SerializeToString()
+    names = ", ".join(f"{i} {name}" for i, name in enumerate(spec.actions))
     words = {
         "title": saved.title, "run": saved.run.name, "bytes": len(model), "dtype": spec.dtype, "frames": spec.frames,
         "shape": " x ".join(map(str, spec.frame_shape)), "stack": " x ".join(map(str, spec.observation_shape)),
-        "action_names": ", ".join(f"{i} {name}" for i, name in enumerate(spec.actions)),
+        "given": "\n".join(row.format(names=names, count=spec.n_actions) for row in GIVEN[policy.gives]),
     }  # fmt: skip
     page = STACKED_PAGE if spec.frames > 1 else PAGE
     return {"README.md": Template(page.read_text()).substitute(words).encode(), "policy.onnx": model}
@@ -66,17 +74,19 @@ def model_of(policy: Policy, saved: Saved) -> Any:
     spec, graph, real = saved.spec, _Graph(), TensorProto.FLOAT
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype))
     inputs = [helper.make_tensor_value_info("frame", kind, ["batch", *spec.frame_shape])]
-    outputs = [
-        helper.make_tensor_value_info("action", TensorProto.INT64, ["batch"]),
-        helper.make_tensor_value_info("q", real, ["batch", spec.n_actions]),
-    ]
+    outputs = [helper.make_tensor_value_info(policy.gives, real, ["batch", spec.n_actions])]
+    if not policy.box:
+        outputs.insert(0, helper.make_tensor_value_info("action", TensorProto.INT64, ["batch"]))
     obs = _standardised(graph, policy)
     if spec.frames > 1:
         obs = _stacked(graph, obs, spec.frames, policy.mean)
         inputs.append(helper.make_tensor_value_info("stack", real, ["batch", *spec.observation_shape]))
         inputs.append(helper.make_tensor_value_info("first", TensorProto.BOOL, ["batch"]))
         outputs.append(helper.make_tensor_value_info("next_stack", real, ["batch", *spec.observation_shape]))
-    graph("ArgMax", _values(graph, policy, obs), axis=1, keepdims=0, out="action")
+    if policy.box:
+        graph("Clip", _given(graph, policy, obs, ""), np.array(-1, np.float32), np.array(1, np.float32), out=ACTION)
+    else:
+        graph("ArgMax", _given(graph, policy, obs, policy.gives), axis=1, keepdims=0, out=ACTION)
     made = helper.make_graph(graph.nodes, "policy", inputs, outputs, graph.constants)
     model = helper.make_model(
         made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="headrace",
@@ -106,8 +116,9 @@ def _stacked(graph: _Graph, seen: str, frames: int, frame: np.ndarray) -> str:
     return graph("Where", first, begun, pushed, out="next_stack")
 
 
-def _values(graph: _Graph, policy: Policy, obs: str) -> str:
-    """Q(s, .). Images go through as channels, rows, columns: the projection's rows are sorted to fit."""
+def _given(graph: _Graph, policy: Policy, obs: str, name: str) -> str:
+    """What the head gives, by that name. Images go through as channels, rows, columns: the projection's rows are sorted
+    to fit."""
     if isinstance(policy.network, Mlp):
         x = obs
         for layer in policy.encoder:
@@ -122,7 +133,7 @@ def _values(graph: _Graph, policy: Policy, obs: str) -> str:
         projection = _channels_first(policy.projection, policy.encoder[-1].b.size)
     hidden = graph("Gemm", x, *projection)
     top = graph("Relu", hidden) if isinstance(policy.network.head, Relu) else _activated(graph, hidden, [1])
-    return graph("MatMul", top, policy.head, out="q")
+    return graph("Gemm", top, *policy.head, out=name)
 
 
 def _channels_first(projection: Dense, channels: int) -> Dense:

@@ -1,4 +1,4 @@
-"""What of an agent acts once nothing is learnt any more: the weights of Q, and the scale of observations."""
+"""What of an agent acts once nothing is learnt any more: the weights of Q or of an actor, the scale of observations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.agents import Conv, LeakyNorm, Limited, Mlp, Relu, Unlimited, fit, name_of
-from headrace.agents.network import q_shapes
+from headrace.agents import ACTOR, Conv, LeakyNorm, Limited, Mlp, Relu, Unlimited, fit, module_shapes, name_of
+from headrace.agents.aux import Q_NETWORK
 from headrace.errors import HeadraceError
 from headrace.export.saved import Saved
 from headrace.normalize import EPS, Moments, variance
 
+Q, PREFERENCE, ACTION = "q", "preference", "action"
 PARAMETERS, SCALE = "stream/agent/params/", "stream/obs_scale/"
 KNOWN = (Conv, Mlp, LeakyNorm, Relu, Limited, Unlimited)
 
@@ -22,7 +23,7 @@ class Dense(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """Q of a frame: standardised, stacked, encoded, projected, and the head's values."""
+    """What a frame leads to: standardised, stacked, encoded, projected, and what the head gives."""
 
     network: Conv | Mlp
     mean: np.ndarray  # of a frame
@@ -31,35 +32,41 @@ class Policy(NamedTuple):
     limit: float  # of what is standardised; 0 where there is none
     encoder: list[Dense]
     projection: Dense
-    head: np.ndarray
+    head: Dense
+    gives: str  # what the head gives: q, by action; an actor's preference, by action; or the numbers of an action
+
+    @property
+    def box(self) -> bool:
+        return self.gives == ACTION
 
 
 def policy_of(saved: Saved) -> Policy:
-    """The greedy policy of a saved agent; an error where it has a part that is not known here."""
+    """What a saved agent does at its best, or likeliest; an error where it has a part that is not known here."""
     agent, spec = saved.run.agent, saved.spec
     network = fit(agent.network, spec.observation_shape)
-    if agent.td.has_policy:
-        raise HeadraceError(f"the policy of {name_of(agent)} cannot be exported: only values by action are, Q(s, .)")
     for part in (network, network.head, agent.observations):
         if type(part) not in KNOWN:
             kind = type(part).__name__
             raise HeadraceError(f"the policy of {name_of(agent)} cannot be exported: nothing is known here of {kind}")
     assert isinstance(network, Conv | Mlp)
-    shapes = q_shapes(network, spec.observation_shape, spec.n_actions)
+    shapes = module_shapes(agent, spec.observation_shape, spec.n_actions, spec.box)
+    actor = {name: ACTOR + name for name in Q_NETWORK if agent.td.has_policy and ACTOR + name in shapes}
     layers = {
         module: [
-            {name: _array(saved, f"{PARAMETERS}{module}/{i}/{name}", shape) for name, shape in layer.items()}
-            for i, layer in enumerate(its)
+            {name: _array(saved, f"{PARAMETERS}{own}/{i}/{name}", shape) for name, shape in layer.items()}
+            for i, layer in enumerate(shapes[own])
         ]
-        for module, its in shapes.items()
+        for module in Q_NETWORK
+        for own in [actor.get(module, module)]
     }
+    gives = (ACTION if spec.box else PREFERENCE) if actor else Q
     sizes = [(), *[spec.frame_shape] * 4]
     moments = Moments(*(_array(saved, SCALE + name, s) for name, s in zip(Moments._fields, sizes, strict=True)))
     return Policy(
         network=network, mean=moments.mean, rest=moments.mean_rest,
         deviation=np.sqrt(variance(moments) + np.float32(EPS)), limit=float(getattr(agent.observations, "limit", 0.0)),
         encoder=[Dense(**layer) for layer in layers["encoder"]], projection=Dense(**layers["projection"][0]),
-        head=layers["head"][0]["w"],
+        head=Dense(**{"b": np.zeros(spec.n_actions, np.float32), **layers["head"][0]}), gives=gives,
     )  # fmt: skip
 
 

@@ -84,8 +84,8 @@ int policy_act(policy *p, const float frame[POLICY_FRAME], int first) {
         x = p->room[i % 2];
     }
     for (int a = 0; a < POLICY_ACTIONS; a++) {
-        p->q[a] = x[a];
+        p->values[a] = POLICY_BOX && x[a] > 1 ? 1 : POLICY_BOX && x[a] < -1 ? -1 : x[a];
         if (x[a] > x[best]) best = a;
     }
-    return best;
+    return POLICY_BOX ? 0 : best;
 }

@@ -7,6 +7,7 @@
 
 #define AGENT_FRAME $frame /* numbers in one observation: $shape */
 #define AGENT_ACTIONS $actions /* $action_names */
+#define AGENT_BOX $box /* whether an action is so many numbers */
 #define AGENT_RUN 0x$hash /* the run that it is from */
 #define AGENT_SEED $seed /* of all random numbers */
 #define AGENT_STATE $state /* bytes of a saved state */

@@ -3,7 +3,8 @@
  *   ./agent          starts from the state that was built in
  *   ./agent FILE     starts from FILE where there is one, and keeps its state there when the input ends
  *
- * It writes the number of the action to take, reads what that led to, learns from it, and so on. Here this goes over
+ * It writes the number of the action to take, or its AGENT_ACTIONS numbers where AGENT_BOX is 1 (to be clipped to [-1, 1]
+ * and scaled to the bounds of what they stand for), reads what that led to, learns from it, and so on. Here this goes over
  * standard input and output; on a device `act` and `sense` are what you write anew.
  *
  * An answer is numbers with space between them: flags, reward, and the AGENT_FRAME numbers of the observation that the
@@ -33,8 +34,10 @@ typedef struct {
 
 enum { ENDED, HEARD, NONSENSE };
 
-static void act(int action) {
-    printf("%d\n", action);
+static void act(const hr_learner *learner) {
+    if (!AGENT_BOX) printf("%d\n", hr_action(learner));
+    for (int i = 0; AGENT_BOX && i < AGENT_ACTIONS; i++)
+        printf("%.9g%c", hr_point(learner)[i], i + 1 < AGENT_ACTIONS ? ' ' : '\n');
     fflush(stdout);
 }
 
@@ -86,7 +89,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     int heard;
-    for (act(hr_action(learner)); (heard = sense(&now)) == HEARD; act(hr_action(learner))) {
+    for (act(learner); (heard = sense(&now)) == HEARD; act(learner)) {
         if (now.flags & BEGIN)
             hr_restart(learner, now.successor);
         else
