@@ -11,7 +11,7 @@ import pytest
 from headrace.envs.base import TimeStep
 from headrace.envs.registry import environment
 from headrace.errors import BadSetting
-from headrace.training.pool import Pool
+from headrace.training.pool import Pool, even
 
 pytest.importorskip("gymnasium")
 
@@ -100,3 +100,10 @@ def test_a_worker_that_was_killed_fails_its_rows_alone(pool: Pool) -> None:
 def test_frames_of_two_shapes_do_not_share_a_pool() -> None:
     with pytest.raises(BadSetting, match=r"CartPole.*Acrobot|Acrobot.*CartPole"):
         Pool([environment("gym/CartPole-v1"), environment("gym/Acrobot-v1")])
+
+
+@pytest.mark.parametrize(
+    ("rows", "cores", "workers"), [(1, 1, 1), (3, 1, 1), (3, 2, 2), (4, 3, 2), (9, 16, 9), (16, 16, 8), (32, 16, 11)]
+)
+def test_workers_are_as_many_as_make_a_turn_short(rows: int, cores: int, workers: int) -> None:
+    assert even(rows, cores) == workers

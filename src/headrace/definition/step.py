@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 
 from headrace.agents import ActorCritic, Agent, EpsilonGreedy, Unfiltered
 from headrace.definition.auxiliary import aux_metrics, follow_aux, init_aux, update_aux
-from headrace.definition.evaluate import actor_modules, evaluate, value_modules
+from headrace.definition.evaluate import Values, actor_modules, evaluate, value_modules
 from headrace.definition.filters import filter_gradient, init_filter
 from headrace.definition.merging import init_merge, merge_updates
 from headrace.definition.networks import ByAction, Layout, Modules, by_action, init_params, outputs, q_values
@@ -172,7 +173,13 @@ def broken_off(state: AgentState) -> AgentState:
 
 
 def learn(
-    agent: Agent, layout: Layout, state: AgentState, transition: Transition, eps: Any, draws: Draws
+    agent: Agent,
+    layout: Layout,
+    state: AgentState,
+    transition: Transition,
+    eps: Any,
+    draws: Draws,
+    values_of: Callable[..., Values] = evaluate,
 ) -> tuple[AgentState, Learnt]:
     """Both streams read the parameters of now; one combined update is added to them.
 
@@ -180,13 +187,14 @@ def learn(
       transition: what the last action led to.
       eps: the probability of a random action at this step.
       draws: the step's random numbers.
+      values_of: computes what `evaluate` says.
 
     Returns:
       The agent after the step, and what the step says of itself.
     """
     context = StepContext(state.step, eps, draws)
     recalled, td_state = replay(agent.td, state.td, transition, draws.replay)
-    values = evaluate(agent.td, layout, state.params, td_state, recalled, context)
+    values = values_of(agent.td, layout, state.params, td_state, recalled, context)
     td = update_td(agent.td, values, state.params, td_state, recalled, context)
     filtered, td_history = filter_gradient(agent.td_filter, value_modules(td.updates), state.td_history)
     td_updates = {**td.updates, **filtered}

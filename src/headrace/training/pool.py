@@ -91,19 +91,21 @@ class Pool:
     def __init__(
         self, envs: Sequence[Environment], parts: int = 2, workers: int | None = None, spin: bool = False
     ) -> None:
-        """A core is left to the learner where there are more than two. `spin` has workers look for their next turn
-        before they sleep: to be woken takes as long as a step, but what computes on the same cores is slowed down."""
+        """`spin` has workers look for their next turn before they sleep: to be woken takes as long as a step, but what
+        computes on the same cores is slowed down."""
         found = {env: env.host().spec for env in dict.fromkeys(envs)}
         self.specs: list[EnvSpec] = [found[env] for env in envs]
         _require_alike(self.specs)
         spec, context, size = self.specs[0], multiprocessing.get_context("spawn"), len(envs)
         self.parts = split(size, parts)
         self.faults: dict[int, EnvironmentFault] = {}  # by row
-        cores = len(os.sched_getaffinity(0))
-        count = min(size, workers or cores - (cores > 2))
+        turns = max(part.stop - part.start for part in self.parts)
+        count = min(turns, workers or even(turns, len(os.sched_getaffinity(0))))
         numbers = max(each.n_actions for each in self.specs) if spec.box else 0
         self.shared = Shared(size, spec.frame_shape, spec.dtype, len(self.parts), count, numbers)
-        self._rows = [list(range(i, size, count)) for i in range(count)]
+        self._rows = [
+            [row for part in self.parts for row in range(part.start + i, part.stop, count)] for i in range(count)
+        ]
         self._here = [_those_with_rows(self._rows, part) for part in self.parts]
         self._done = [context.Semaphore(0) for _ in self.parts]
         self._turns = [context.Semaphore(0) for _ in range(count)]
@@ -239,6 +241,13 @@ def split(rows: int, parts: int) -> list[slice]:
     parts = min(parts, rows)
     bounds = [round(i * rows / parts) for i in range(parts + 1)]
     return [slice(start, end) for start, end in pairwise(bounds)]
+
+
+def even(rows: int, cores: int) -> int:
+    """The fewest workers that take as few steps one after another, in a turn of `rows`, as all cores would. Of more
+    than three cores two are left to the learner, of three one."""
+    most = max(cores - 2, min(cores, 2))
+    return -(-rows // -(-rows // most))
 
 
 def _those_with_rows(rows: Sequence[Sequence[int]], part: slice) -> list[int]:

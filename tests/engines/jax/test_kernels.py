@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from headrace.agents import Conv, Mlp, Relu, agent_named
-from headrace.definition.networks import Layer, activate, convolve, product, unroll
+from headrace.definition.networks import Layer, activate, convolve, encode, product, unroll
 from headrace.engines.jax import fleet
 from headrace.engines.jax.kernels import (
     Fused,
+    Normed,
     convolved,
     fused_where_it_fits,
+    normed,
     programs,
     rows_times,
     unrolled,
@@ -27,6 +29,7 @@ from headrace.envs.registry import environment
 from tests.definition.support import compiled
 
 STREAMS, ACTIONS = 2, 3
+LARGE = Conv((32, 64, 64), ((8, 8), (4, 4), (3, 3)), ((4, 4), (2, 2), (1, 1)), 512)  # Atari's
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -84,6 +87,24 @@ def test_the_unrolled_dynamics_are_the_definition_step_by_step(horizon: int) -> 
     )  # fmt: skip
 
 
+def test_an_activation_of_an_image_that_does_not_fill_its_room() -> None:
+    assert_alike(normed, lambda x, b: activate(x + b), normal(11, 5, 4, 16), 0.1 * normal(12, 16))
+
+
+def test_a_network_of_such_activations_is_the_definition() -> None:
+    network = Conv((16, 32), ((4, 4), (3, 3)), ((2, 2), (1, 1)), 8)
+    encoder = [{"w": 0.1 * normal(13, 4, 4, 2, 16), "b": 0.1 * normal(14, 16)}]
+    encoder += [{"w": 0.1 * normal(15, 3, 3, 16, 32), "b": 0.1 * normal(16, 32)}]
+    dynamics = [{"w": 0.1 * normal(17, 3, 3, 32 + ACTIONS, 32), "b": 0.1 * normal(18, 32)}]
+    dynamics += [{"w": 0.1 * normal(19, 3, 3, 32, 32), "b": 0.1 * normal(20, 32)}]
+    actions = jax.nn.one_hot(jnp.array([[0, 2], [1, 1]]), ACTIONS)
+
+    def imagined(network: Any) -> Callable[..., jax.Array]:
+        return lambda enc, dyn, obs, a: unroll(network, dyn, encode(network, enc, obs), a)
+
+    assert_alike(imagined(Normed(network)), imagined(network), encoder, dynamics, normal(21, 12, 14, 2), actions)
+
+
 def test_a_dense_layer_on_rows_and_on_a_vector() -> None:
     w = 0.03 * normal(8, 256, 64)
     assert_alike(rows_times, product, normal(9, 5, 256), w)
@@ -120,16 +141,19 @@ def test_what_does_not_fit_stays_as_it_is() -> None:
     assert fused_where_it_fits(small, (10, 10, 4)) == Fused(small)
     assert fused_where_it_fits(rectified, (10, 10, 4)) == Fused(rectified)  # what is behind P is no kernel
     assert fused_where_it_fits(Conv(hidden=96), (10, 10, 4)) == Fused(Conv(hidden=96))
-    large = Conv((32, 64, 64), ((8, 8), (4, 4), (3, 3)), ((4, 4), (2, 2), (1, 1)), 512)
     for network, shape in [
-        (large, (84, 84, 4)),  # more than one layer
+        (LARGE, (84, 84, 4)),  # more than one layer
         (small, (9, 10, 4)),  # 7 x 8 positions are no power of two
         (small, (10, 10, 17)),  # too many channels
-        (Conv((24,)), (10, 10, 4)),  # 24 channels are no power of two
         (Conv(hidden=100), (10, 10, 4)),  # 100 outputs do not divide into blocks
+    ]:
+        assert fused_where_it_fits(network, shape) == Normed(network)
+    for other, shape in [
+        (Conv((24,)), (10, 10, 4)),  # 24 channels are no power of two
+        (LARGE, (180, 180, 4)),  # an image of 44 x 44 x 32
         (Mlp(), (128,)),
     ]:
-        assert fused_where_it_fits(network, shape) is network
+        assert fused_where_it_fits(other, shape) is other
 
 
 def test_a_product_of_parts_has_the_digits_of_float32() -> None:

@@ -45,7 +45,7 @@ def spy(monkeypatch):
     """An agent that learns nothing but keeps what it was shown; its auxiliary is active at every second step."""
     found = Spy([])
 
-    def learn(agent, layout, state, transition, eps, draws):
+    def learn(agent, layout, state, transition, eps, draws, values_of):
         found.transitions.append(transition)
         return state._replace(step=state.step + 1), telling(transition, len(found.transitions) % 2 == 0)
 

@@ -183,11 +183,13 @@ class Fleet:
         return self._states
 
     def _with_room(self, state: StreamState) -> StreamState:
+        return jax.tree.map(lambda like, x: _widened(x, (x.shape[0], *like.shape)), self._template(), state)
+
+    def _template(self) -> StreamState:
+        """The shapes of a stream that has room for every game."""
         blank = jnp.zeros(self.layout.frame_shape, jnp.float32)
         one = jax.tree.map(lambda x: x[0], self.settings)
-        fixed = replace(self.layout, actions=1)
-        template = jax.eval_shape(functools.partial(begin, one, fixed), blank)
-        return jax.tree.map(lambda like, x: _widened(x, (x.shape[0], *like.shape)), template, state)
+        return jax.eval_shape(functools.partial(begin, one, replace(self.layout, actions=1)), blank)
 
     def _advance_all(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any

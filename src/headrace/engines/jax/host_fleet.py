@@ -24,7 +24,9 @@ from headrace.engines.base import Saved, broken_off
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.compiled import BUFFER, Log
 from headrace.engines.jax.fleet import GRAPHS, Block, Fleet, cut, on_card, renewed, stack
+from headrace.engines.jax.packed import pack, packed_where_known, unpack
 from headrace.engines.jax.stream import Finished, Setting, StreamState, Tally, advance, begin, restarted
+from headrace.engines.jax.together import evaluate_together
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import EnvironmentFault
 
@@ -74,7 +76,7 @@ def _advance(
     ended = last.reshape(-1, *[1] * (begun.ndim - 1))
     obs, successor = (x.astype(jnp.float32) for x in (jnp.where(ended, begun, successor), successor))
     timestep = TimeStep(obs, successor, reward, terminated, truncated, last)
-    return jax.vmap(advance)(settings, layout, state, timestep)
+    return jax.vmap(partial(advance, values_of=evaluate_together))(settings, layout, state, timestep)
 
 
 def _program() -> Any:
@@ -107,8 +109,8 @@ class Clock:
 class Half:
     """Some streams of a fleet, which wait for the accelerator and for their environments in turn."""
 
-    def __init__(self, number: int, rows: slice, settings: Setting, layout: Layout, games: Games, program: Any) -> None:
-        self.number, self.rows, self.layout, self.games, self._program = number, rows, layout, games, program
+    def __init__(self, number: int, rows: slice, settings: Setting, layout: Layout, games: Games) -> None:
+        self.number, self.rows, self.layout, self.games, self._program = number, rows, layout, games, _program()
         self.settings = jax.tree.map(lambda x: x[rows], settings)
         frame = games.specs[0]
         self._none = jnp.zeros((rows.stop - rows.start, *frame.frame_shape), frame.dtype)  # no episode has ended
@@ -185,8 +187,13 @@ class HostFleet(Fleet):
     def __init__(self, agents: Sequence[Agent], games: Games, seeds: Sequence[int], steps: int) -> None:
         super().__init__(agents, [Shown(spec) for spec in games.specs], seeds, steps)  # type: ignore[misc]
         self.games, self.seeds, self.faults = games, list(seeds), games.faults
+        network = packed_where_known(agents[0], self.layout)
+        self._packs = network != self.layout.network
+        self._as_written = replace(self._as_written, network=packed_where_known(agents[0], self._as_written))
         self.halves = [
-            Half(i, rows, self.settings, replace(self.layout, actions=self.layout.actions[rows]), games, _program())
+            Half(
+                i, rows, self.settings, replace(self.layout, network=network, actions=self.layout.actions[rows]), games
+            )
             for i, rows in enumerate(games.parts)
         ]
         self._threads = ThreadPoolExecutor(len(self.halves))  # one waits while the other hands over
@@ -221,10 +228,13 @@ class HostFleet(Fleet):
     def save(self) -> list[Saved]:
         """Each stream as it would have saved itself alone."""
         state, played, saved = _joined(jax.device_get(self._going())), self.games.save(), list[Saved]()
+        wide = self._template()
         for group in self.groups:
             template = group.template()
             for row in range(*group.rows.indices(self.size)):
-                mine = jax.tree.map(lambda like, x, row=row: cut(x[row], like.shape), template, state)
+                row_state = jax.tree.map(lambda x, row=row: x[row], state)
+                mine = unpack(wide, row_state) if self._packs else row_state
+                mine = jax.tree.map(lambda like, x: cut(x, like.shape), template, mine)
                 saved.append((named_arrays("stream", mine), {"env": played[row]}))
         return saved
 
@@ -250,6 +260,7 @@ class HostFleet(Fleet):
     def _hand_out(self, groups: Sequence[StreamState], step: int) -> None:
         """Gives every half its rows of the groups' states."""
         whole = jax.tree.map(lambda *xs: jnp.concatenate(xs), *groups)
+        whole = pack(whole) if self._packs else whole
         for half in self.halves:
             half.state = jax.tree.map(lambda x, rows=half.rows: jnp.array(x[rows]), whole)
         self.step = step

@@ -6,6 +6,7 @@ state. Everything random follows from the stream's seed and the number of the st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from headrace.agents import Agent
+from headrace.definition.evaluate import Values, evaluate
 from headrace.definition.networks import Layout
 from headrace.definition.step import (
     AgentState,
@@ -43,6 +45,8 @@ from headrace.normalize import (
     scaled_reward,
     standardised,
 )
+
+ValuesOf = Callable[..., Values]  # what computes the values of a transition
 
 
 class Tally(NamedTuple):
@@ -159,14 +163,16 @@ def chosen(setting: Setting, layout: Layout, state: StreamState) -> StreamState:
     return state._replace(choice=_choose(setting, layout, state.agent, state.obs))
 
 
-def advance(setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep) -> tuple[StreamState, Finished]:
+def advance(
+    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, values_of: ValuesOf = evaluate
+) -> tuple[StreamState, Finished]:
     """Learns from what the chosen action led to, and chooses the next one."""
-    state, finished = learnt_from(setting, layout, state, timestep)
+    state, finished = learnt_from(setting, layout, state, timestep, values_of)
     return chosen(setting, layout, state), finished
 
 
 def learnt_from(
-    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep
+    setting: Setting, layout: Layout, state: StreamState, timestep: TimeStep, values_of: ValuesOf = evaluate
 ) -> tuple[StreamState, Finished]:
     """Learns from what the chosen action led to; the choice is still the old one."""
     obs_scale, frame = _observe(setting.agent, state.obs_scale, timestep.successor)
@@ -185,7 +191,8 @@ def learnt_from(
         greedy=state.choice.greedy,
     )
     eps = epsilon(setting.agent.explore, state.agent.step, setting.total_steps)
-    agent, learnt = learn(setting.agent, layout, state.agent, transition, eps, _draws(setting, layout, state.agent))
+    draws = _draws(setting, layout, state.agent)
+    agent, learnt = learn(setting.agent, layout, state.agent, transition, eps, draws, values_of)
     learnt = learnt._replace(always={**learnt.always, "epsilon": eps, "reward": timestep.reward})
     finished = Finished(timestep.last, state.episode_return + timestep.reward, state.episode_length + 1)
     after = StreamState(

@@ -21,9 +21,10 @@ from headrace.definition.networks import Layer, dense_in, encode, unroll
 from headrace.engines.jax.kernels.dense import ONE, rows_times, vector_times
 from headrace.engines.jax.kernels.dynamics import unrolled
 from headrace.engines.jax.kernels.layer import convolved
+from headrace.engines.jax.kernels.normed import Normed, normed, normed_where_it_fits
 from headrace.engines.jax.kernels.programs import power
 
-__all__ = ["Fused", "convolved", "fused_where_it_fits", "rows_times", "unrolled", "vector_times"]
+__all__ = ["Fused", "Normed", "convolved", "fused_where_it_fits", "normed", "rows_times", "unrolled", "vector_times"]
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,15 @@ def _(network: Fused, layers: list[Layer], z: jax.Array, actions: jax.Array) -> 
 
 
 def fused_where_it_fits(network: Any, observation_shape: tuple[int, ...]) -> Any:
-    """The network as kernels, where it is one 3x3 layer whose latent one program can hold; else as it is."""
-    if not isinstance(network, Conv) or (network.kernels, network.strides) != (((3, 3),), ((1, 1),)):
+    """The network as kernels: a whole layer each, where it is one 3x3 layer whose latent one program can hold; else its
+    activations, where one program can hold them; else as it is."""
+    if not isinstance(network, Conv):
         return network
+    if (network.kernels, network.strides) != (((3, 3),), ((1, 1),)):
+        return normed_where_it_fits(network, observation_shape)
     rows, columns, channels = network.latent_shape(observation_shape)
     sides = rows * columns, channels
     powers = all(n >= 16 and n == power(n) for n in sides)  # what a product's sides may be
     small = rows * columns <= 64 and channels <= 16 and observation_shape[2] <= 16 and min(rows, columns) >= 4
     whole = rows * columns * channels % ONE.inputs == 0 and network.hidden % ONE.outputs == 0
-    return Fused(network) if powers and small and whole else network
+    return Fused(network) if powers and small and whole else normed_where_it_fits(network, observation_shape)

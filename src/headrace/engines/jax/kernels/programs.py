@@ -67,21 +67,29 @@ def tile_of(positions: int, outputs: int) -> jax.Array:
     return count(positions, 0) * outputs + count(outputs, 1)
 
 
-def activate(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """LeakyReLU(LayerNorm(x)), and 1 / standard deviation."""
-    n = x.shape[0] * x.shape[1]
-    centred = x - jnp.sum(x) / n
+def activate(x: jax.Array, real: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
+    """LeakyReLU(LayerNorm(x)), and 1 / standard deviation, of the entries that are `real`: by default of all."""
+    n = _number(x, real)
+    centred = _only(real, x - jnp.sum(_only(real, x)) / n)
     scale = jax.lax.rsqrt(jnp.sum(centred * centred) / n + LAYER_NORM_EPS)
     normal = centred * scale
     return jnp.where(normal >= 0, normal, NEGATIVE_SLOPE * normal), scale
 
 
-def activation_gradient(y: jax.Array, scale: jax.Array, dy: jax.Array) -> jax.Array:
-    """The gradient of the pre-activation, from that of the activation `y`."""
-    n = y.shape[0] * y.shape[1]
+def activation_gradient(y: jax.Array, scale: jax.Array, dy: jax.Array, real: jax.Array | None = None) -> jax.Array:
+    """The gradient of the pre-activation, from that of the activation `y`; where it is not `real` both are zero."""
+    n = _number(y, real)
     normal = jnp.where(y >= 0, y, y / NEGATIVE_SLOPE)
     d = jnp.where(y >= 0, dy, NEGATIVE_SLOPE * dy)
-    return scale * (d - jnp.sum(d) / n - normal * (jnp.sum(d * normal) / n))
+    return _only(real, scale * (d - jnp.sum(d) / n - normal * (jnp.sum(d * normal) / n)))
+
+
+def _number(x: jax.Array, real: jax.Array | None) -> Any:
+    return x.size if real is None else jnp.sum(real.astype(jnp.float32))
+
+
+def _only(real: jax.Array | None, x: jax.Array) -> jax.Array:
+    return x if real is None else jnp.where(real, x, 0.0)
 
 
 def call(
