@@ -7,6 +7,7 @@
  */
 #include "learner.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static int spoil(input *in, hr_learner *learner) {
     return hr_resume(learner) == HR_FINE;
 }
 
-static void obey(input *in, hr_learner *learner, int n, float *successor, float *frame) {
+static void obey(input *in, hr_learner *learner, int n, int actions, float *successor, float *frame) {
     float reward, q[4096];
     hr_begin(learner, frame);
     for (int i = 0; i < MOST_COMMANDS && in->size; i++) {
@@ -66,6 +67,8 @@ static void obey(input *in, hr_learner *learner, int n, float *successor, float 
         if (!(command & 64)) reward = (float)(int8_t)next(in);
         hr_learn(learner, successor, frame, reward, command >> 3 & 7);
         if (hr_action(learner) < 0) abort();
+        for (int a = 0; hr_point(learner) && a < actions; a++)
+            if (!isfinite(hr_point(learner)[a])) abort();
     }
 }
 
@@ -81,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     float *frame = calloc((size_t)(n * config.frames), sizeof *frame); /* evaluated, it is a whole observation */
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     hr_learner *learner = hr_init(&config, memory, (uint64_t)next(&in));
-    obey(&in, learner, n, successor, frame);
+    obey(&in, learner, n, config.actions, successor, frame);
     free(memory), free(successor), free(frame);
     return 0;
 }

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from headrace.agents import ABLATIONS, VARIANTS, agent_named
+from headrace.agents import agent_named
 from headrace.engines.learner.description import describe
-from headrace.engines.learner.engine import supports
 from headrace.learner import SOURCES
 from tests.engines.learner.hosts import WARNINGS
-from tests.engines.learner.support import IMAGE, SMALL, VECTOR, on, spec_of
+from tests.engines.learner.support import IMAGE, SMALL, VECTOR, WITH_BOXES, on, spec_of
 
 KEPT = Path(__file__).parents[3] / ".venv" / "fuzz"
 FLAGS = ("-O1", "-g", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all", "-DHR_FENCED")
@@ -27,12 +26,11 @@ MOST = 4096  # bytes of an input
 def write_seeds(folder: Path) -> None:
     """Descriptions of real agents, each with some commands behind."""
     random = np.random.default_rng(0)
-    for name in (*VARIANTS, *ABLATIONS):
+    for name, box in WITH_BOXES:
         for network in (IMAGE, VECTOR):
-            agent, spec = on(agent_named(name), network), spec_of(SMALL[network])
-            if supports(agent, spec.observation_shape) is None:
-                words = bytes(describe(agent, spec, 100)) + random.integers(0, 256, 1500, np.uint8).tobytes()
-                (folder / f"{name}-{type(network).__name__}").write_bytes(words)
+            agent, spec = on(agent_named(name), network), spec_of(SMALL[network], box=box)
+            words = bytes(describe(agent, spec, 100)) + random.integers(0, 256, 1500, np.uint8).tobytes()
+            (folder / f"{name}-{type(network).__name__}{'-box' * box}").write_bytes(words)
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from headrace.agents import Agent
 from headrace.engines.learner.engine import LearnerEngine
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import counted
-from tests.engines.learner.rows import print_rows, words_for
+from tests.engines.learner.rows import BOX, print_rows, words_for
 from tests.engines.learner.support import engines, errors_of, experience, relative_error
 from tests.engines.learner.truth import true_state
 
@@ -184,7 +184,7 @@ def main() -> None:
     said = words.parse_args()
 
     def cells(suite: str, agent: Agent, spec: EnvSpec) -> list[str]:
-        steps = said.steps if suite in ("minatar", "vector") else said.large_steps
+        steps = said.steps if suite in ("minatar", "vector", BOX) else said.large_steps
         found = compare_steps(agent, spec, steps, look_every=10, along_fast=said.along_fast)
         array = found.array.removeprefix("stream/").removeprefix("agent/")
         beyond = f" ({len(found.beyond)} beyond 1e-5)" if found.beyond else ""

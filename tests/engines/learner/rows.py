@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 
 from headrace.agents import VARIANTS, Agent, BySuite, agent_named
 from headrace.envs.base import EnvSpec
-from tests.engines.learner.support import SUITES, on, spec_of
+from tests.engines.learner.support import NAMES, SUITES, on, spec_of
+
+BOX = "box"  # vectors, in which an action is a point of a box
 
 
 def words_for(about: str | None) -> argparse.ArgumentParser:
     """A command line that says which suites and which variants."""
     words = argparse.ArgumentParser(description=about)
-    words.add_argument("--suites", nargs="+", default=list(SUITES), choices=list(SUITES))
-    words.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    words.add_argument("--suites", nargs="+", default=list(SUITES), choices=[*SUITES, BOX])
+    words.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=NAMES)
     return words
 
 
@@ -29,6 +31,7 @@ def print_rows(
     for suite in said.suites:
         for variant in said.variants:
             began = time.perf_counter()
-            row = cells(suite, on(agent_named(variant), BySuite()), spec_of(SUITES[suite]))
+            spec = spec_of(SUITES["vector"], box=True) if suite == BOX else spec_of(SUITES[suite])
+            row = cells(suite, on(agent_named(variant), BySuite()), spec)
             print(f"| {' | '.join((suite, variant, *row))} |", flush=True)
             print(f"{suite} {variant}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)

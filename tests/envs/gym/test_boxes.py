@@ -96,9 +96,10 @@ def test_a_simulation_is_not_restored_into_another_model() -> None:
         there.restore(here.save() or {})
 
 
-def test_a_run_in_a_box_resumes_to_the_bit_and_is_evaluated(programs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["learner", pytest.param("reference", marks=pytest.mark.long)])
+def test_a_run_in_a_box_resumes_to_the_bit_and_is_evaluated(engine: str, programs: Path, tmp_path: Path) -> None:
     def go(out: Path, **more: Any) -> Path:
-        words = {"steps": 400, "checkpoint_every": 100, "settings": SMALL, "out": out, **more}
+        words = {"engine": engine, "steps": 400, "checkpoint_every": 100, "settings": SMALL, "out": out, **more}
         return headrace.train("ac+spr+orth2", "gym/Pendulum-v1", **words).path
 
     whole = go(tmp_path / "whole")
