@@ -35,13 +35,12 @@ from result_tables import (
 from headrace.agents import VARIANTS, agent_named
 from headrace.agents.variants import UNGUARDED, guards
 from headrace.analysis.artefacts import drawings, tables
-from headrace.analysis.canvas import save
 from headrace.analysis.claims import Judgement, claims_table, judge
 from headrace.analysis.records import Found, find_runs
 from headrace.analysis.scores import Group, groups
 from headrace.analysis.stats import task_means
 from headrace.analysis.table import Table
-from headrace.reproduce.coverage import coverage
+from headrace.reproduce.coverage import Coverage, coverage
 from headrace.reproduce.plans import MINATAR
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,6 +98,11 @@ class Results:
         return replace(found, records=tuple(r for r in found.records if guards(agent_named(r.agent.split()[0]))))
 
     @cached_property
+    def coverage(self) -> Coverage:
+        """How far the paper's table is filled."""
+        return coverage(self.root / RESULTS, "minatar", MINATAR.runs())
+
+    @cached_property
     def claims(self) -> list[Judgement]:
         return judge(self.short, rng())
 
@@ -142,7 +146,7 @@ def body(table: Table) -> str:
 
 
 def held(results: Results) -> str:
-    found = coverage(results.root / RESULTS, "minatar", MINATAR.runs())
+    found = results.coverage
     bare = (results.short, results.long_bare)
     short, long = (sum(r.state == "finished" for r in nine(group).records) for group in bare)
     guarded = len(results.guarded.records)
@@ -226,12 +230,12 @@ def write_tables(results: Results, folder: Path) -> None:
 def write_figures(results: Results, folder: Path, tables: Path) -> None:
     """The figures, and among the tables what is drawn in them."""
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     rows: list[dict[str, Any]] = []
     shown = [group for group in (nine(results.short), results.long, results.long_bare) if group.records]
     for drawn in drawings(shown, rng()):
         if drawn.name.partition("_")[0] in SHOWN_FIGURES:
-            save(drawn.figure, folder, drawn.name)
-            (folder / f"{drawn.name}.pdf").unlink()
+            drawn.figure.savefig(folder / f"{drawn.name}.png")
             rows += [{"figure": drawn.name, **row} for row in drawn_rows(drawn.figure)]
     write_csv(rows, tables / "drawn.csv")
 
@@ -255,8 +259,7 @@ def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
         writer.writerows(rows)
 
 
-def write_all(out: Path) -> None:
-    results = Results(ROOT)
+def write_all(results: Results, out: Path) -> None:
     write_tables(results, out / TABLES)
     write_figures(results, out / FIGURES, out / TABLES)
     for page in PAGES:
@@ -266,4 +269,4 @@ def write_all(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_all(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+    write_all(Results(ROOT), Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)

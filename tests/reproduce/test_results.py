@@ -37,9 +37,15 @@ def results() -> Any:
 
 
 @pytest.fixture(scope="module")
-def made(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(results: ModuleType) -> Any:
+    """What the repository's records hold, each of it worked out once."""
+    return results.Results(ROOT)
+
+
+@pytest.fixture(scope="module")
+def made(results: ModuleType, recorded: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("made")
-    results.write_all(out)
+    results.write_all(recorded, out)
     return out
 
 
@@ -132,12 +138,12 @@ def test_every_command_of_the_sources_has_their_runs() -> None:
 REWRITE = "the records no longer say this: rewrite 'What shows at this length' in docs/results.md, and this test"
 
 
-def rows_of(results: ModuleType, name: str) -> list[Any]:
-    return next(table for table in results.Results(ROOT).own_tables if table.name == name).data
+def rows_of(recorded: Any, name: str) -> list[Any]:
+    return next(table for table in recorded.own_tables if table.name == name).data
 
 
-def test_the_claims_stand_as_the_prose_says(results: ModuleType) -> None:
-    found = {judged.claim: judged.verdict for judged in results.Results(ROOT).claims}
+def test_the_claims_stand_as_the_prose_says(recorded: Any) -> None:
+    found = {judged.claim: judged.verdict for judged in recorded.claims}
     said = {
         "SPR improves QRC: qrc < qrc+spr": "does not hold",
         "orth improves it further: qrc+spr < qrc+spr+orth": "not enough runs",
@@ -149,10 +155,10 @@ def test_the_claims_stand_as_the_prose_says(results: ModuleType) -> None:
     assert {claim: found[claim] for claim in said} == said, REWRITE
 
 
-def test_what_the_prose_says_of_the_papers_length(results: ModuleType) -> None:
-    found = {judged.claim: judged.verdict for judged in results.Results(ROOT).long_claims}
+def test_what_the_prose_says_of_the_papers_length(recorded: Any) -> None:
+    found = {judged.claim: judged.verdict for judged in recorded.long_claims}
     assert found["both together improve it: qrc < qrc+spr+orth"] == "does not hold", REWRITE
-    rows = {(row["agent"], row["env"]): row for row in rows_of(results, "variants_5m_unguarded")}
+    rows = {(row["agent"], row["env"]): row for row in rows_of(recorded, "variants_5m_unguarded")}
     shares = {
         game: rows["qrc+spr+orth", f"minatar/{game}"]["mean"] / rows["qrc", f"minatar/{game}"]["mean"]
         for game in ("asterix", "breakout", "seaquest", "space_invaders")
@@ -164,22 +170,22 @@ def test_what_the_prose_says_of_the_papers_length(results: ModuleType) -> None:
     assert next(invaders)["max"] < next(invaders)["min"], REWRITE
 
 
-def test_the_guard_makes_no_difference_on_minatar(results: ModuleType) -> None:
-    means = [rows_of(results, name) for name in ("guarded_1m", "variants_1m")]
+def test_the_guard_makes_no_difference_on_minatar(recorded: Any) -> None:
+    means = [rows_of(recorded, name) for name in ("guarded_1m", "variants_1m")]
     ours, without = (next(r for r in rows if (r["agent"], r["env"]) == ("qrc", "mean")) for rows in means)
     assert ours["mean_low"] < without["mean"] < ours["mean_high"], REWRITE
 
 
-def test_what_the_prose_says_without_a_verdict(results: ModuleType) -> None:
-    means = {row["agent"]: row["mean"] for row in rows_of(results, "variants_1m") if row["env"] == "mean"}
+def test_what_the_prose_says_without_a_verdict(recorded: Any) -> None:
+    means = {row["agent"]: row["mean"] for row in rows_of(recorded, "variants_1m") if row["env"] == "mean"}
     assert means["dqn+spr"] < means["dqn"], REWRITE
     assert means["strq+spr+orth2"] < min(means["strq+spr"], means["strq"]), REWRITE
-    cosines = {row["agent"]: row["value"] for row in rows_of(results, "updates_1m") if row["quantity"] == "cosine"}
+    cosines = {row["agent"]: row["value"] for row in rows_of(recorded, "updates_1m") if row["quantity"] == "cosine"}
     assert all(0 <= cosines[agent] < 0.1 for agent in ("strq+spr", "strq+spr+orth", "strq+spr+orth2")), REWRITE
 
 
-def test_weaker_spr_scores_no_lower_and_no_weight_is_separated_from_qrc(results: ModuleType) -> None:
-    rows = sorted(rows_of(results, "weights"), key=lambda row: float(row["weight"]))
+def test_weaker_spr_scores_no_lower_and_no_weight_is_separated_from_qrc(recorded: Any) -> None:
+    rows = sorted(rows_of(recorded, "weights"), key=lambda row: float(row["weight"]))
     sizes, returns = [row["size"] for row in rows], [row["mean_return"] for row in rows]
     assert sizes == sorted(sizes), REWRITE
     assert sizes[-1] > 1, REWRITE
@@ -187,8 +193,8 @@ def test_weaker_spr_scores_no_lower_and_no_weight_is_separated_from_qrc(results:
     assert {row["verdict"] for row in rows} == {"not separated"}, REWRITE
 
 
-def test_readings_with_weaker_spr_score_higher_on_space_invaders(results: ModuleType) -> None:
-    group = results.Results(ROOT).short
+def test_readings_with_weaker_spr_score_higher_on_space_invaders(recorded: Any) -> None:
+    group = recorded.short
     invaders, freeway = (group.envs.index(f"minatar/{game}") for game in ("space_invaders", "freeway"))
     default = group.matrix("qrc+spr+orth")[:, invaders]
     both = np.isfinite(default)
@@ -198,23 +204,23 @@ def test_readings_with_weaker_spr_score_higher_on_space_invaders(results: Module
         assert (group.matrix(agent)[:, freeway] == 0).sum() == 1, REWRITE
 
 
-def test_what_the_prose_says_of_the_papers_level(results: ModuleType) -> None:
-    assert 52.7 < np.nanmean(results.Results(ROOT).long_bare.matrix("qrc+swift")) < 57, REWRITE
-    rows = {(row["agent"], row["env"]): row for row in rows_of(results, "variants_5m")}
+def test_what_the_prose_says_of_the_papers_level(recorded: Any) -> None:
+    assert 52.7 < np.nanmean(recorded.long_bare.matrix("qrc+swift")) < 57, REWRITE
+    rows = {(row["agent"], row["env"]): row for row in rows_of(recorded, "variants_5m")}
     for ours in (rows["qrc", "mean"], rows["strq", "mean"]):
         assert ours["mean_low"] < ours["paper_mean"] < ours["mean_high"], REWRITE
-    lost = results.Results(ROOT).long.matrix("qrc")[:, 2]
+    lost = recorded.long.matrix("qrc")[:, 2]
     assert rows["qrc", "minatar/freeway"]["min"] == 0, REWRITE
     assert (lost == 0).sum() == 1, REWRITE
 
 
-def test_the_loss_and_the_learning_rate_are_where_the_prose_has_them(results: ModuleType) -> None:
-    scores = {(row["agent"], row["env"]): row["mean"] for row in rows_of(results, "variants_1m")}
+def test_the_loss_and_the_learning_rate_are_where_the_prose_has_them(recorded: Any) -> None:
+    scores = {(row["agent"], row["env"]): row["mean"] for row in rows_of(recorded, "variants_1m")}
     games = [env for agent, env in scores if agent == "qrc" and env != "mean"]
     for base in ("dqn", "strq", "qrc"):
         lost = {env: scores[base, env] - scores[f"{base}+spr", env] for env in games}
         assert max(lost, key=lambda env: lost[env]) == "minatar/space_invaders", REWRITE
-    readings = rows_of(results, "readings")
+    readings = rows_of(recorded, "readings")
     best = max((row for row in readings if row["runs"]), key=lambda row: row["mean_return"])
     assert best["agent"] == "qrc+swift", REWRITE
     spr = next(
