@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -71,7 +70,7 @@ class CompiledStream:
         return {**named_arrays("stream", state), **named_arrays("env", env_state)}, {}
 
     def restore(self, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> str:
-        env_template, template = jax.eval_shape(functools.partial(start_stream, self.layout, self.env), self.setting)
+        env_template, template = start_shapes(self.layout, self.env, self.setting)
         self._states = (
             from_named_arrays("env", env_template, arrays),
             from_named_arrays("stream", template, arrays),
@@ -113,4 +112,5 @@ def run_stream(
 
 # Compiled once for a layout and an environment; a seed, a learning rate or a number of steps is only an argument.
 _start = jax.jit(start_stream, static_argnums=(0, 1))
+start_shapes = _start.eval_shape  # traced once, where `jax.eval_shape` would trace at every save and restore
 _run = jax.jit(run_stream, static_argnums=(0, 1), donate_argnums=(3, 4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -26,6 +25,7 @@ from headrace.envs.answers import numbers
 from headrace.envs.base import EnvSpec, TimeStep
 
 _begin = jax.jit(begin, static_argnums=1)
+begin_shapes = _begin.eval_shape
 _restarted = jax.jit(restarted, static_argnums=1, donate_argnums=2)
 _advance = jax.jit(advance, static_argnums=1, donate_argnums=2)
 
@@ -95,7 +95,7 @@ class ReferenceEngine:
     arrays = save
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        template = jax.eval_shape(functools.partial(begin, self.setting, self.layout), self._blank())
+        template = begin_shapes(self.setting, self.layout, self._blank())
         self.state = from_named_arrays("stream", template, arrays)
 
     def _begun(self) -> StreamState:

@@ -22,12 +22,12 @@ from headrace.definition.networks import Layout, layout_in, layout_of
 from headrace.definition.trees import Tree
 from headrace.engines.base import EpisodeResult, Saved
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
-from headrace.engines.jax.compiled import BUFFER, Log, start_stream
+from headrace.engines.jax.compiled import BUFFER, Log, start_shapes, start_stream
+from headrace.engines.jax.engine import begin_shapes
 from headrace.engines.jax.stream import (
     Setting,
     StreamState,
     Tally,
-    begin,
     chosen,
     learnt_from,
     make_setting,
@@ -57,12 +57,12 @@ class Group:
 
     def templates(self) -> tuple[Tree, StreamState]:
         one = jax.tree.map(lambda x: x[0], self.settings)
-        return jax.eval_shape(functools.partial(start_stream, self.layout, self.env), one)
+        return start_shapes(self.layout, self.env, one)
 
     def template(self) -> StreamState:
         """The shapes of one of its streams, without the environment."""
         one = jax.tree.map(lambda x: x[0], self.settings)
-        return jax.eval_shape(functools.partial(begin, one, self.layout), jnp.zeros(self.layout.frame_shape))
+        return begin_shapes(one, self.layout, jnp.zeros(self.layout.frame_shape))
 
 
 class Block:
@@ -189,7 +189,7 @@ class Fleet:
         """The shapes of a stream that has room for every game."""
         blank = jnp.zeros(self.layout.frame_shape, jnp.float32)
         one = jax.tree.map(lambda x: x[0], self.settings)
-        return jax.eval_shape(functools.partial(begin, one, replace(self.layout, actions=1)), blank)
+        return begin_shapes(one, replace(self.layout, actions=1), blank)
 
     def _advance_all(
         self, settings: Setting, env_states: tuple[Tree, ...], state: StreamState, n: Any
