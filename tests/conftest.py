@@ -75,6 +75,12 @@ def finished(request: pytest.FixtureRequest, programs: Path, tmp_path_factory: p
 
 
 @pytest.fixture(scope="session")
+def finished_learner(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The same by the learner, for what no engine is the point of. Do not change it."""
+    return small_train(tmp_path_factory.mktemp("alone"), **WAYS["learner"])
+
+
+@pytest.fixture(scope="session")
 def finished_compiled(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A run that was never interrupted. Do not change it."""
     return small_train(tmp_path_factory.mktemp("alone"))

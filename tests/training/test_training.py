@@ -42,6 +42,8 @@ from tests.small_runs import (
     small_words,
 )
 
+LEARNER = WAYS["learner"]  # where no engine is the point
+
 
 def test_metrics_have_one_row_each_thousand_steps(finished: Trained) -> None:
     metrics = RunFolder.read(finished.path).metrics()
@@ -139,19 +141,20 @@ def renewed(stream: Stream, fresh: Stream) -> Stream:
     return fresh
 
 
-@pytest.mark.parametrize("stop", [40, 1000, 1777])
+@pytest.mark.parametrize(("way", "stop"), [("learner", 40), ("compiled", 1000), ("learner", 1777)])
 def test_a_run_stopped_by_ctrl_c_continues_exactly(
-    stop: int, finished_compiled: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: str, stop: int, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    whole = request.getfixturevalue(f"finished_{way}")
     monkeypatch.setattr(Speed, "steps_in", lambda self, seconds: 50)  # or a fast machine stops at a thousand each time
-    first = small_train(tmp_path, progress=StopAt(stop), checkpoint_every=None)
+    first = small_train(tmp_path, progress=StopAt(stop), checkpoint_every=None, **WAYS[way])
     assert first.status == "interrupted"
     assert stop <= first.steps_done < stop + 50
     assert checkpoint_steps(first.path) == [first.steps_done]
     heard = StopAt(STEPS + 1)
-    assert small_train(tmp_path, progress=heard).status == "finished"
+    assert small_train(tmp_path, progress=heard, **WAYS[way]).status == "finished"
     assert heard.notices == [f"continuing from step {first.steps_done:,}"]
-    assert_same_result(first.path, finished_compiled.path)
+    assert_same_result(first.path, whole.path)
 
 
 class StopBefore(StopAt):
@@ -161,19 +164,19 @@ class StopBefore(StopAt):
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_run_stopped_before_its_first_step_begins(finished_compiled: Trained, tmp_path: Path) -> None:
-    first = small_train(tmp_path, progress=StopBefore(STEPS + 1))
+def test_a_run_stopped_before_its_first_step_begins(finished_learner: Trained, tmp_path: Path) -> None:
+    first = small_train(tmp_path, progress=StopBefore(STEPS + 1), **LEARNER)
     assert (first.status, first.steps_done) == ("interrupted", 0)
     heard = StopAt(STEPS + 1)
-    assert small_train(tmp_path, progress=heard).status == "finished"
+    assert small_train(tmp_path, progress=heard, **LEARNER).status == "finished"
     assert heard.notices == []
-    assert_same_result(first.path, finished_compiled.path)
+    assert_same_result(first.path, finished_learner.path)
 
 
-def test_the_clock_goes_on_where_a_run_continues(programs: Path, tmp_path: Path) -> None:
-    first = small_train(tmp_path, progress=StopAt(1500))
+def test_the_clock_goes_on_where_a_run_continues(tmp_path: Path) -> None:
+    first = small_train(tmp_path, progress=StopAt(1500), **LEARNER)
     before = RunFolder.read(first.path).speed()["seconds"]
-    small_train(tmp_path)
+    small_train(tmp_path, **LEARNER)
     after = RunFolder.read(first.path)
     assert (np.diff(after.speed()["seconds"]) > 0).all()
     assert after.manifest["seconds"] > before[-1]
@@ -197,34 +200,34 @@ def empty(path: Path) -> str:
 
 
 def replace_by_another_runs(path: Path) -> str:
-    other = small_train(path.parents[2] / "other", seed=1, progress=StopAt(1))
+    other = small_train(path.parents[2] / "other", seed=1, progress=StopAt(1), **LEARNER)
     path.write_bytes(newest_checkpoint(other.path).read_bytes())
     return "it belongs to another run"
 
 
 @pytest.mark.parametrize("damage", [truncate, flip_a_bit, empty, replace_by_another_runs])
 def test_the_checkpoint_before_a_damaged_one_is_used(
-    damage: Callable[[Path], str], finished_compiled: Trained, tmp_path: Path
+    damage: Callable[[Path], str], finished_learner: Trained, tmp_path: Path
 ) -> None:
-    path = small_train(tmp_path, progress=StopAt(1200), checkpoint_every=100).path
+    path = small_train(tmp_path, progress=StopAt(1200), checkpoint_every=100, **LEARNER).path
     good, bad = checkpoint_steps(path)
     reason = damage(newest_checkpoint(path))
     heard = StopAt(STEPS + 1)
-    small_train(tmp_path, progress=heard)
+    small_train(tmp_path, progress=heard, **LEARNER)
     assert f"step-{bad:012d}" in heard.notices[0]
     assert reason in heard.notices[0]
     assert heard.notices[1:] == [f"continuing from step {good:,}"]
-    assert_same_result(path, finished_compiled.path)
+    assert_same_result(path, finished_learner.path)
 
 
-def test_without_a_usable_checkpoint_a_run_starts_anew(finished_compiled: Trained, tmp_path: Path) -> None:
-    path = small_train(tmp_path, progress=StopAt(600)).path
+def test_without_a_usable_checkpoint_a_run_starts_anew(finished_learner: Trained, tmp_path: Path) -> None:
+    path = small_train(tmp_path, progress=StopAt(600), **LEARNER).path
     for checkpoint in (path / "checkpoints").iterdir():
         truncate(checkpoint)
     heard = StopAt(STEPS + 1)
-    small_train(tmp_path, progress=heard)
+    small_train(tmp_path, progress=heard, **LEARNER)
     assert "starts anew" in heard.notices[-1]
-    assert_same_result(path, finished_compiled.path)
+    assert_same_result(path, finished_learner.path)
 
 
 # What can go wrong
@@ -346,12 +349,12 @@ def test_a_faulty_environment_stops_the_run_and_once_mended_it_continues(
 
 
 def test_a_full_disk_is_said_and_the_run_continues_when_there_is_room(
-    command: Command, finished_compiled: Trained, tmp_path: Path
+    command: Command, finished_learner: Trained, tmp_path: Path
 ) -> None:
-    path = small_train(tmp_path, progress=StopAt(600)).path
+    path = small_train(tmp_path, progress=StopAt(600), **LEARNER).path
     saved = checkpoint_steps(path)
     blocks = newest_checkpoint(path).stat().st_size // 2 // 512
-    full = command(*small_words(tmp_path, "--checkpoint-every", "100"), within=f"ulimit -f {blocks}")
+    full = command(*small_words(tmp_path, "--checkpoint-every", "100", engine="learner"), within=f"ulimit -f {blocks}")
     assert full.returncode == 1
     assert "no room to write" in full.stderr
     assert "run the same command again" in full.stderr
@@ -361,8 +364,8 @@ def test_a_full_disk_is_said_and_the_run_continues_when_there_is_room(
     assert latest is not None
     assert latest.step == saved[-1]
 
-    small_train(tmp_path)
-    assert_same_result(path, finished_compiled.path)
+    small_train(tmp_path, **LEARNER)
+    assert_same_result(path, finished_learner.path)
 
 
 def test_what_cannot_be_run_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -398,7 +401,7 @@ class Recorder:
 
 
 def test_a_sink_is_told_from_which_step_the_run_is_trained_again(
-    monkeypatch: pytest.MonkeyPatch, programs: Path, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     opened: list[Recorder] = []
 
@@ -407,8 +410,8 @@ def test_a_sink_is_told_from_which_step_the_run_is_trained_again(
         return opened[-1]
 
     monkeypatch.setitem(sinks.SINKS, "tensorboard", sinks.Product("json", make))
-    first = small_train(tmp_path, sinks=["tensorboard"], progress=StopAt(1234))
-    small_train(tmp_path, sinks=["tensorboard"])
+    first = small_train(tmp_path, sinks=["tensorboard"], progress=StopAt(1234), **LEARNER)
+    small_train(tmp_path, sinks=["tensorboard"], **LEARNER)
     assert [sink.source.start for sink in opened] == [0, first.steps_done]
     assert [[step for step, _ in sink.rows] for sink in opened] == [[1000], [2000, 3000]]
     assert all({"return", "td_error", "steps_per_s"} <= row.keys() for sink in opened for _, row in sink.rows)
@@ -418,15 +421,15 @@ def test_a_sink_is_told_from_which_step_the_run_is_trained_again(
 def test_ten_lines_of_ones_own_do_what_train_does(programs: Path, tmp_path: Path) -> None:
     agent = headrace.tweak(headrace.agent(VARIANT), *SETTINGS)
     env = headrace.make_env(GAME)
-    engine = headrace.Engine(agent, env.spec, engine="reference", seed=5, steps=1200)
+    engine = headrace.Engine(agent, env.spec, engine="reference", seed=5, steps=400)
     engine.begin(env.reset(5))
     episodes = []
-    while engine.step < 1200:
+    while engine.step < 400:
         episode = engine.learn(env.step(engine.action))
         if episode:
             episodes.append(episode)
 
-    trained = headrace.train(agent, GAME, seed=5, steps=1200, out=tmp_path, engine="reference", form="host")
+    trained = headrace.train(agent, GAME, seed=5, steps=400, out=tmp_path, engine="reference", form="host")
     written = headrace.RunFolder.read(trained.path)
     assert [tuple(episode) for episode in episodes] == list(zip(*written.episodes().values(), strict=True))
     checkpoint = written.latest()
