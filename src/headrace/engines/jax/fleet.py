@@ -49,9 +49,6 @@ class Group:
     def __init__(self, env: CompiledEnv, layout: Layout, settings: Setting, rows: slice) -> None:
         self.env, self.layout, self.settings, self.rows = env, layout, settings, rows
 
-    def start(self, settings: Setting) -> tuple[Tree, StreamState]:
-        return jax.vmap(functools.partial(start_stream, self.layout, self.env))(settings)
-
     def step(self, state: Tree, actions: jax.Array, keys: jax.Array) -> tuple[Tree, TimeStep]:
         return jax.vmap(self.env.step)(state, actions[self.rows], keys[self.rows])
 
@@ -120,13 +117,12 @@ class Fleet:
         block = functools.partial(self._advance_all, n=BUFFER)
         self._block = jax.jit(block, donate_argnums=(1, 2), compiler_options=on_card(_CARD))
         self._as_written = replace(self.layout, network=self.groups[0].layout.network)
-        self._sight = jax.jit(jax.vmap(sight_now))
         self._states: tuple[tuple[Tree, ...], StreamState] | None = None
         self.step = 0
 
     def begin(self) -> None:
         """Every stream as it would begin alone, with room for the largest game."""
-        started = [jax.jit(group.start)(group.settings) for group in self.groups]
+        started = [_start(group.layout, group.env, group.settings) for group in self.groups]
         padded = [self._with_room(state) for _, state in started]
         state = jax.tree.map(lambda *xs: jnp.concatenate(xs), *padded)
         self._states, self.step = (tuple(env_state for env_state, _ in started), state), 0
@@ -138,7 +134,7 @@ class Fleet:
         self._states = env_states, state
         self.step += n
         # Now, since the next block will overwrite the state.
-        sight = {} if self.step % BUFFER else self._sight(self._as_written, state)
+        sight = {} if self.step % BUFFER else _sight(self._as_written, state)
         return Block(self.step - n, n, log, tally, sight)
 
     def program(self, n: int) -> tuple[Any, tuple[Any, ...]]:
@@ -217,6 +213,15 @@ class Fleet:
         keys = jax.vmap(step_keys)(settings, state.agent.step).env
         stepped = [g.step(s, state.choice.action, keys) for g, s in zip(self.groups, env_states, strict=True)]
         return tuple(s for s, _ in stepped), _joined([t for _, t in stepped], self.layout.frame_shape)
+
+
+def _start_all(layout: Layout, env: CompiledEnv, settings: Setting) -> tuple[Tree, StreamState]:
+    return jax.vmap(functools.partial(start_stream, layout, env))(settings)
+
+
+# Compiled once for all fleets.
+_start = jax.jit(_start_all, static_argnums=(0, 1))
+_sight = jax.jit(jax.vmap(sight_now))
 
 
 def renewed(tally: Tally, step: jax.Array) -> Tally:
