@@ -7,17 +7,18 @@ import json
 import os
 import pty
 import re
+import select
 import struct
-import subprocess
-import sys
 import termios
+from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 import pytest
 
 from headrace.cli.main import main
 from tests.small_runs import Command
-from tests.sweep.support import TINY, tiny, tiny_words
+from tests.sweep.support import TINY, held, tiny, tiny_words
 
 
 @pytest.mark.parametrize(
@@ -93,27 +94,53 @@ def test_a_terminal_shows_the_runs_that_are_on(command: Command, tmp_path: Path)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     (tmp_path / "plan.py").write_text(
         "from headrace.sweep import grid\n"
-        f"how = dict(seeds=[0, 1], steps=60000, settings=[{TINY!r}], engine='reference')\n"
+        f"how = dict(seeds=[0, 1], steps=10_000, settings=[{TINY!r}], engine='learner')\n"
         "plan = lambda: grid('strq', 'minatar/breakout', **how)\n"
     )
-    words = ["sweep", str(tmp_path / "plan.py"), "--out", str(tmp_path / "out"), "--jobs", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headrace", *words], env=command.environment, stdout=subprocess.PIPE, stderr=theirs
-    )
+    out = tmp_path / "out"
+    held(out, 200)
+    saving = held(out, 200, writing=True)
+    words = ["sweep", str(tmp_path / "plan.py"), "--out", str(out), "--jobs", "2", "--checkpoint-every", "200"]
+    process = command.start(*words, stderr=theirs)
     os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            seen += os.read(ours, 4096)
-        except OSError:  # the other end was closed
-            break
-    printed = process.communicate()[0].decode()
-    os.close(ours)
-    screen = seen.decode()
-    assert process.returncode == 0, screen
-    assert "0/2 done  2 running" in screen
-    assert re.search("0/60k 0% +preparing  minatar/breakout seed 0  strq", screen)
-    assert "steps/s" in screen
-    assert "to go" in screen
-    assert screen.endswith("\x1b[J")  # nothing is left of it
+    screen = Screen(ours)
+    screen.wait_for(r"0/2 done  2 running")
+    screen.wait_for(r"0/10k 0% +preparing  minatar/breakout seed 0  strq")
+    saving.unlink()
+    further = (held(out, step) for step in range(1200, 10_000, 200))  # a run tells its speed every second or so
+    screen.wait_for(
+        r"0/2 done  2 running  [\d,]+ steps/s  \d:\d\d to go\r\n +[\d.]+k/10k \d+% +[\d,]+ steps/s  m", further
+    )
+    (tmp_path / "hold").unlink()
+    screen.read_all()
+    printed = process.communicate()[0]
+    assert process.returncode == 0, screen.seen
+    assert screen.seen.endswith("\x1b[J")  # nothing is left of it
     assert printed.splitlines()[-1] == "2/2 done"
+
+
+class Screen:
+    """What a terminal is sent."""
+
+    def __init__(self, terminal: int) -> None:
+        self.terminal, self.seen = terminal, ""
+
+    def wait_for(self, shown: str, meanwhile: Iterator[object] | None = None) -> None:
+        """Until that is shown, or `meanwhile` has come to its end, of which a step is taken with each look."""
+        meanwhile = meanwhile or repeat(None, 1000)
+        while not re.search(shown, self.seen):
+            assert next(meanwhile, self) is not self, f"{shown} is not in {self.seen}"
+            assert not select.select([self.terminal], [], [], 0.25)[0] or self._read(), self.seen
+
+    def read_all(self) -> None:
+        while self._read():
+            pass
+        os.close(self.terminal)
+
+    def _read(self) -> bool:
+        """False once the other end is closed."""
+        try:
+            self.seen += os.read(self.terminal, 4096).decode()
+        except OSError:
+            return False
+        return True

@@ -18,6 +18,7 @@ from headrace.sweep.slurm_queue import SlurmQueue
 
 class LocalQueue(SlurmQueue):
     made: ClassVar[dict[str, Any]] = {}  # submitit's jobs by number
+    asked: ClassVar[bool] = False  # whether jobs were asked to stop
 
     def require(self) -> None: ...
 
@@ -58,6 +59,7 @@ class LocalQueue(SlurmQueue):
     def ask_to_stop(self, numbers: Sequence[str]) -> None:
         for number in numbers:
             send(number, stop_signal())
+        LocalQueue.asked = True
 
 
 class Submitted(slurm.Slurm):

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,41 +26,42 @@ from headrace.sweep.executor import EXECUTORS, Options, Said, SlurmOptions, minu
 from tests.small_runs import Command
 from tests.sweep import slurm_here
 from tests.sweep.submitted import LocalQueue, preempt
-from tests.sweep.support import kill, newest, results, run_names, tiny, tiny_words, wait_until
+from tests.sweep.support import held, holding, kill, newest, results, run_names, tiny, tiny_words, wait_until
 from tests.sweep.test_driver import Heard
 
-GRID = ("strq", "minatar/breakout", "0:2", 20_000)  # long enough to be met in the middle of it, on a fast machine too
-RUNS = tiny(*GRID)
+GRID = ("strq", "minatar/breakout", "0:2", 3000)
+RUNS = tiny(*GRID, engine="learner")  # whose workers start in no time
 
 
 @pytest.fixture(scope="module")
 def undisturbed(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep on this machine's cores that nothing happened to. Do not change it."""
     out = tmp_path_factory.mktemp("undisturbed")
-    done = command(*tiny_words(*GRID, out))
+    done = command(*tiny_words(*GRID, out, "--engine", "learner"))
     assert done.returncode == 0, done.stderr
     return out
 
 
 @pytest.fixture
-def submitted(monkeypatch: pytest.MonkeyPatch, programs: Path) -> None:
+def submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs in processes of this machine, whose runs can be held."""
     monkeypatch.setitem(EXECUTORS, "submitted", "tests.sweep.submitted:Submitted")
     monkeypatch.setattr(slurm, "QUEUE_SECONDS", 1.0)
     monkeypatch.setattr(LocalQueue, "made", {})
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(programs))
+    monkeypatch.setattr(LocalQueue, "asked", False)
+    monkeypatch.setenv("PYTHONPATH", holding()["PYTHONPATH"])
 
 
 class During(Heard):
-    """Does something once, in the middle of a sweep, as soon as it can be done."""
+    """Does things one after the other in the middle of a sweep, each as soon as it can be done."""
 
-    def __init__(self, can: Any, do: Any) -> None:
+    def __init__(self, *todo: tuple[Callable[[], bool], Callable[[], object]]) -> None:
         super().__init__()
-        self.can, self.do = can, do
+        self.todo = list(todo)
 
     def show(self, found: Any) -> None:
-        if self.can and self.can():
-            self.can = None
-            self.do()
+        if self.todo and self.todo[0][0]():
+            self.todo.pop(0)[1]()
 
 
 def swept(out: Path, display: Heard, **more: Any) -> Swept:
@@ -79,41 +80,50 @@ def assert_undisturbed(out: Path, undisturbed: Path) -> None:
 
 @pytest.mark.usefixtures("submitted")
 def test_a_job_that_is_preempted_is_saved_where_it_is_and_goes_on_there(undisturbed: Path, tmp_path: Path) -> None:
-    first = tmp_path / RUNS[0].name
-    heard = During(lambda: newest(first) >= 600, lambda: preempt(job_of(tmp_path, RUNS[0])))
-    assert [s.state for s in swept(tmp_path, heard).standings] == ["done", "done"]
+    out = tmp_path / "runs"
+    first, hold = out / RUNS[0].name, held(out, 600, RUNS[0].name)
+    heard = During((lambda: newest(first) >= 600, lambda: (preempt(job_of(out, RUNS[0])), hold.unlink())))
+    assert [s.state for s in swept(out, heard).standings] == ["done", "done"]
     (resumed,) = RunFolder.read(first).manifest["resumed"]
     assert resumed["step"] >= 600
     assert f"{RUNS[0].name}: continuing from step {resumed['step']:,}" in heard.notices
     assert len(LocalQueue.made) == 2  # the same job, queued again
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(out, undisturbed)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("submitted")
 def test_a_job_that_vanishes_is_submitted_again(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    hold = held(out, 600, RUNS[0].name)
+
     def vanish() -> None:
-        number = job_of(tmp_path, RUNS[0])
+        number = job_of(out, RUNS[0])
         children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
         for pid in (number, *children):
             kill(int(pid))
+        hold.unlink()
 
-    heard = During(lambda: newest(tmp_path / RUNS[0].name) >= 600, vanish)
-    assert [s.state for s in swept(tmp_path, heard).standings] == ["done", "done"]
+    heard = During((lambda: newest(out / RUNS[0].name) >= 600, vanish))
+    assert [s.state for s in swept(out, heard).standings] == ["done", "done"]
     assert any(f"{RUNS[0].name} goes on elsewhere from step" in notice for notice in heard.notices), heard.notices
     assert len(LocalQueue.made) == 3
-    shutil.rmtree(tmp_path / ".sweep")  # the papers of a job that ended badly are kept
-    assert_undisturbed(tmp_path, undisturbed)
+    shutil.rmtree(out / ".sweep")  # the papers of a job that ended badly are kept
+    assert_undisturbed(out, undisturbed)
 
 
 @pytest.mark.usefixtures("submitted")
 def test_a_stopped_sweep_saves_where_it_is_and_continues(undisturbed: Path, tmp_path: Path) -> None:
-    both = [tmp_path / run.name for run in RUNS]
-    heard = During(lambda: all(newest(path) >= 400 for path in both), lambda: os.kill(os.getpid(), signal.SIGINT))
-    assert swept(tmp_path, heard).interrupted
+    out = tmp_path / "runs"
+    both, hold = [out / run.name for run in RUNS], held(out, 400)
+    heard = During(
+        (lambda: all(newest(path) >= 400 for path in both), lambda: os.kill(os.getpid(), signal.SIGINT)),
+        (lambda: LocalQueue.asked, hold.unlink),
+    )
+    assert swept(out, heard).interrupted
     assert [RunFolder.read(path).status for path in both] == ["interrupted"] * 2
-    assert [s.state for s in swept(tmp_path, Heard()).standings] == ["done", "done"]
-    assert_undisturbed(tmp_path, undisturbed)
+    assert [s.state for s in swept(out, Heard()).standings] == ["done", "done"]
+    assert_undisturbed(out, undisturbed)
 
 
 # What is asked of Slurm
@@ -219,7 +229,7 @@ def test_on_a_real_slurm_a_killed_sweep_preemption_and_the_time_limit_change_not
     words = tiny_words(*grid, ours, "--on", "slurm", "--time", "2")
 
     first = real_slurm.start(*words)
-    wait_until(lambda: all(held(ours / run.name) for run in runs), first)
+    wait_until(lambda: all(is_trained(ours / run.name) for run in runs), first)
     kill(first.pid)
     first.communicate()
 
@@ -238,5 +248,5 @@ def test_on_a_real_slurm_a_killed_sweep_preemption_and_the_time_limit_change_not
     assert run_names(ours) == run_names(theirs)
 
 
-def held(folder: Path) -> bool:
+def is_trained(folder: Path) -> bool:
     return (folder / "manifest.json").exists() and is_held(folder)

@@ -101,7 +101,7 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
 ) -> None:
     steps, every = STEPS * LONGER[way], EVERY * LONGER[way]
     words = ["--engine", WAYS[way]["engine"], "--form", WAYS[way]["form"], "--checkpoint-every", str(every)]
-    assert command(*small_words(tmp_path / "alone", *words, steps=steps)).returncode == 0
+    alone = small_train(tmp_path / "alone", steps=steps, **WAYS[way])
 
     moments = random.Random(f"kill {way}")
     targets = sorted(moments.sample(range(every, steps - 5 * every), count))
@@ -126,7 +126,7 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     assert sum(kill.advanced > 0 for kill in kills) == count
     assert len(RunFolder.read(folder).manifest["resumed"]) == count
 
-    assert_same_result(folder, only_run(tmp_path / "alone"))
+    assert_same_result(folder, alone.path)
     episodes = RunFolder.read(folder).episodes()
     ends = episodes["length"].cumsum()
     assert episodes["step"].tolist() == ends.tolist()  # none twice, none lost: each begins where the last one ended
@@ -136,9 +136,9 @@ def test_a_run_killed_over_and_over_equals_one_left_alone(
     ("engine", "number"), [("reference", signal.SIGINT), ("learner", signal.SIGTERM), ("learner", signal.SIGHUP)]
 )
 def test_a_run_asked_to_stop_saves_and_continues(
-    engine: str, number: signal.Signals, command: Command, finished_compiled: Trained, tmp_path: Path
+    engine: str, number: signal.Signals, command: Command, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    alone = finished_compiled if engine == "reference" else small_train(tmp_path / "alone", **WAYS[engine])
+    alone = request.getfixturevalue("finished_compiled" if engine == "reference" else "finished_learner")
     words = small_words(tmp_path / "runs", "--checkpoint-every", "100", engine=engine)
     path = tmp_path / "runs" / alone.path.name
     hold = held(tmp_path / "runs", 200)
@@ -162,10 +162,10 @@ def test_a_run_asked_to_stop_saves_and_continues(
 
 
 def test_ctrl_c_before_the_first_step_leaves_a_run_that_the_same_command_begins(
-    command: Command, finished_compiled: Trained, tmp_path: Path
+    command: Command, finished_learner: Trained, tmp_path: Path
 ) -> None:
-    words = small_words(tmp_path / "runs", "--checkpoint-every", "100")
-    path = tmp_path / "runs" / finished_compiled.path.name
+    words = small_words(tmp_path / "runs", "--checkpoint-every", "100", engine="learner")
+    path = tmp_path / "runs" / finished_learner.path.name
     hold = held(tmp_path / "runs", 100)
     process = command.start(*words)
     wait_for(process, (path / "manifest.json").exists)
@@ -175,7 +175,7 @@ def test_ctrl_c_before_the_first_step_leaves_a_run_that_the_same_command_begins(
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert command(*words).returncode == 0
-    assert_same_result(path, finished_compiled.path)
+    assert_same_result(path, finished_learner.path)
 
 
 def test_a_closed_terminal_stops_a_run_that_saves_and_continues(command: Command, tmp_path: Path) -> None:
