@@ -134,7 +134,7 @@ class Fleet:
         self._states = env_states, state
         self.step += n
         # Now, since the next block will overwrite the state.
-        sight = {} if self.step % BUFFER else _sight(self._as_written, state)
+        sight = {} if self.step % BUFFER else sight_of_all(self._as_written, state)
         return Block(self.step - n, n, log, tally, sight)
 
     def program(self, n: int) -> tuple[Any, tuple[Any, ...]]:
@@ -221,7 +221,7 @@ def _start_all(layout: Layout, env: CompiledEnv, settings: Setting) -> tuple[Tre
 
 # Compiled once for all fleets.
 _start = jax.jit(_start_all, static_argnums=(0, 1))
-_sight = jax.jit(jax.vmap(sight_now))
+sight_of_all = jax.jit(jax.vmap(sight_now))
 
 
 def renewed(tally: Tally, step: jax.Array) -> Tally:

@@ -23,7 +23,7 @@ from headrace.definition.networks import Layout
 from headrace.engines.base import Saved, broken_off
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
 from headrace.engines.jax.compiled import BUFFER, Log
-from headrace.engines.jax.fleet import GRAPHS, Block, Fleet, cut, on_card, renewed, stack
+from headrace.engines.jax.fleet import GRAPHS, Block, Fleet, cut, on_card, renewed, sight_of_all, stack
 from headrace.engines.jax.packed import pack, packed_where_known, unpack
 from headrace.engines.jax.stream import Finished, Setting, StreamState, Tally, advance, begin, restarted
 from headrace.engines.jax.together import evaluate_together
@@ -219,7 +219,7 @@ class HostFleet(Fleet):
             state = half.state
             assert state is not None
             as_written = replace(self._as_written, actions=half.layout.actions)
-            sights.append({} if (self.step + n) % BUFFER else self._sight(as_written, state))
+            sights.append({} if (self.step + n) % BUFFER else sight_of_all(as_written, state))
             tallies.append(state.tally)
             half.state = state._replace(tally=_renewed(state.tally, state.agent.step))
         self.step += n
