@@ -106,8 +106,9 @@ hr_learner *hr_init(const hr_config *config, void *memory, uint64_t seed);
 void hr_begin(hr_learner *learner, const float *frame);
 void hr_restart(hr_learner *learner, const float *frame);
 
-/* The action to take now, or its numbers in a box, each of which the environment clips to [-1, 1]; and learning from
- * what it led to: the frame it led to, and the one to act on next, which is read where the episode is over. HR_STRANGE_NUMBER: something is not finite or beyond 1e12, and nothing was changed. */
+/* The action to take now, or in a box its numbers, each of which the environment clips to [-1, 1]; and learning from
+ * what it led to: the frame it led to, and the one to act on next, which is read where the episode is over.
+ * HR_STRANGE_NUMBER: something is not finite or beyond 1e12, and nothing was changed. */
 int32_t hr_action(const hr_learner *learner);
 const float *hr_point(const hr_learner *learner);
 int hr_learn(hr_learner *learner, const float *successor, const float *frame, float reward, int flags);
