@@ -394,6 +394,7 @@ static void bind_module(binder *b, hr_learner *l, int which) {
     if (kind == ENCODER) m->columns = (int)encoder_size(&l->net);
     if (kind == DYNAMICS) m->columns = (int)l->spr.net.size;
     if (kind == HEAD) m->columns = (int)head_size(second ? &l->second_net : &l->net);
+    m->run = c->rule == HR_STREAM_Q ? m->columns : 512; /* its sums stay as they were: runs go on to the bit */
 }
 
 static void bind_intended(binder *b, hr_learner *l, int second) {

@@ -26,7 +26,8 @@ typedef struct {
 typedef struct {
     const char *name;
     float *w, *trace, *square, *history, *td_history, *average; /* square: mean of the squared gradients of Q(s, a) */
-    int rows, columns, td, aux, second, in_q; /* which streams move it; whether it belongs to h or pi; to Q or V */
+    int rows, columns, run; /* run: so many numbers of a row are summed up before they join the rest */
+    int td, aux, second, in_q; /* which streams move it; whether it belongs to h or pi, to Q or V */
     int joined; /* it learns from both networks: what stands in place of a gradient is its whole RL update */
     outer q, v, a;
     unsigned measured, at_rest; /* directions whose inner products are needed; without an auxiliary gradient */
@@ -277,14 +278,14 @@ static float trace_size(const module *m, const motion *mo) {
     vec sum = {0};
     for (int r = 0; r < m->rows; r++) {
         const float *z = old_trace(m, mo, (size_t)r * (size_t)m->columns), x = m->q.x[r];
-        vec of_row = {0};
-        int i = 0;
-        for (; i + LANES <= m->columns; i += LANES) of_row += magnitude(mo->keep * load(z + i) + x * load(m->q.d + i));
-        if (i < m->columns) {
-            const int n = m->columns - i;
-            of_row += magnitude(mo->keep * load_some(z + i, n) + x * load_some(m->q.d + i, n));
+        for (int i = 0, end; i < m->columns; i = end) {
+            end = i + m->run < m->columns ? i + m->run : m->columns;
+            vec of_run = {0};
+            for (; i + LANES <= end; i += LANES) of_run += magnitude(mo->keep * load(z + i) + x * load(m->q.d + i));
+            if (i < end)
+                of_run += magnitude(mo->keep * load_some(z + i, end - i) + x * load_some(m->q.d + i, end - i));
+            sum += of_run;
         }
-        sum += of_row;
     }
     return total(sum);
 }
