@@ -8,8 +8,7 @@ TYPE_CHECKING = False  # `typing` takes a while to load, and every command begin
 if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers, editors and the reference
     from typing import Any
 
-    from headrace.agents import Agent
-    from headrace.agents import agent_named as agent
+    from headrace.agents import Agent, agent_named as agent
     from headrace.envs.registry import make as make_env
     from headrace.errors import (
         BadSetting,

@@ -6,8 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import permutation_test, ttest_1samp, ttest_ind
-from scipy.stats import t as student
+from scipy.stats import permutation_test, t as student, ttest_1samp, ttest_ind
 
 from headrace.analysis import stats
 from headrace.analysis.comparison import common_tasks, holm, pairwise, permutation_p, student_p, t_test_p

@@ -17,8 +17,7 @@ from headrace.sweep.status import standing
 from headrace.training.run import make_run
 from headrace.training.single import train
 from tests.analysis.synthetic import write_run
-from tests.toy_run import opened
-from tests.toy_run import train as train_toy
+from tests.toy_run import opened, train as train_toy
 
 RUN = make_run("qrc", "minatar/breakout", steps=1e6, engine="reference")
 

@@ -16,9 +16,7 @@ from headrace.errors import (
     HeadraceError,
     RunConflict,
 )
-from headrace.runs import checkpoints
-from headrace.runs import folder as store
-from headrace.runs import lock as lock_module
+from headrace.runs import checkpoints, folder as store, lock as lock_module
 from headrace.runs.files import temporary_name, write_atomically
 from headrace.runs.folder import RunFolder, Score, score
 from headrace.runs.lock import claim, is_held

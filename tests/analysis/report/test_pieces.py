@@ -20,8 +20,7 @@ from headrace.analysis.report.page import agent_styles, safe_json
 from headrace.analysis.report.quantities import QUANTITIES, quantity
 from headrace.analysis.report.sections.overview import hours_of, overview, rate_of
 from headrace.analysis.report.sections.runs import _facts, _thinned, run_rows
-from headrace.analysis.report.tables import _cell as table_cell
-from headrace.analysis.report.tables import turned
+from headrace.analysis.report.tables import _cell as table_cell, turned
 from headrace.analysis.style import LOOKS, looks_of
 from headrace.analysis.table import Cell, Table
 from headrace.runs.folder import METRICS
