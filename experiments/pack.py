@@ -29,8 +29,7 @@ from headrace.errors import HeadraceError, counted
 from headrace.runs import manifest, packs, snapshots
 from headrace.runs.files import storage_errors, write_atomically
 from headrace.runs.folder import METRICS
-from headrace.runs.rows import picked
-from headrace.runs.tables import Columns, read_table
+from headrace.runs.tables import Columns, picked, read_table
 
 ENCODERS = "*_minatar-breakout_seed0_*"
 WHOLE = ("step", "return")  # columns that are kept at every row

@@ -16,13 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.agents import Agent, agent_named, name_of, tweak
-from headrace.analysis.claims import MIN_SEEDS
-from headrace.analysis.comparison import Comparison, pairwise
+from headrace.analysis.claims import LEVEL, MIN_SEEDS
 from headrace.analysis.paper import even_unit
 from headrace.analysis.scores import Group
-from headrace.analysis.stats import mean
+from headrace.analysis.stats import Comparison, mean, pairwise
 from headrace.analysis.table import NOTHING, Cell, Table, between, number
-from headrace.analysis.verdicts import LEVEL
 from headrace.errors import counted, unknown
 from headrace.sweep.plan import grid
 from headrace.training.run import Run

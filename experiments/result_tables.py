@@ -13,16 +13,14 @@ import numpy as np
 from readings import question, word
 
 from headrace.agents import VARIANTS
-from headrace.analysis.claims import Judgement, cosine_matrix
-from headrace.analysis.comparison import pairwise
+from headrace.analysis.claims import UNKNOWN, Judgement, cosine_matrix
 from headrace.analysis.cost import machine_of
 from headrace.analysis.paper import Paper, even_unit
 from headrace.analysis.ranks import analysed, rank_matrix
 from headrace.analysis.records import Record, counted, finite_or_nan
 from headrace.analysis.scores import Group, agent_order
-from headrace.analysis.stats import Interval, interval, mean, task_means
+from headrace.analysis.stats import Interval, interval, mean, pairwise, task_means
 from headrace.analysis.table import NOTHING, Cell, Table, between, number
-from headrace.analysis.verdicts import UNKNOWN
 from headrace.envs.registry import matching
 from headrace.training.progress import short_steps
 

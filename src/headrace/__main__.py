@@ -2,8 +2,7 @@
 
 import sys
 
-from headrace.cli.interrupts import CtrlC, stopped
-from headrace.cli.stdio import secure
+from headrace.cli.interrupts import CtrlC, secure, stopped
 
 
 def main() -> int:

@@ -8,12 +8,25 @@ import time
 import pytest
 
 from headrace.analysis.artefacts import pairs_table
-from headrace.analysis.claims import CLAIMS, claims_table, cosine_matrix, has_claims, judge
+from headrace.analysis.claims import (
+    CLAIMS,
+    FAILS,
+    HOLDS,
+    LEVEL,
+    UNKNOWN,
+    Bounded,
+    claims_table,
+    cosine_matrix,
+    difference,
+    has_claims,
+    is_above,
+    is_between,
+    judge,
+)
 from headrace.analysis.paper import UNITS, table
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import groups
 from headrace.analysis.stats import Interval
-from headrace.analysis.verdicts import FAILS, HOLDS, LEVEL, UNKNOWN, Bounded, difference, is_above, is_between
 from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, write_run
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import permutation_test, t as student, ttest_1samp, ttest_ind
 
 from headrace.analysis import stats
-from headrace.analysis.comparison import common_tasks, holm, pairwise, permutation_p, student_p, t_test_p
+from headrace.analysis.stats import common_tasks, holm, pairwise, permutation_p, student_p, t_test_p
 
 
 def test_holm_by_hand():

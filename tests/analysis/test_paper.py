@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 from headrace.agents import ABLATIONS, VARIANTS, agent_named, tweak
-from headrace.analysis.paper import METRICS, UNITS, Paper, even_unit, human_normalised, paper_unit, table
-from headrace.analysis.paper.formula import aggregates, between_quartiles
+from headrace.analysis.paper import (
+    METRICS,
+    UNITS,
+    Paper,
+    aggregates,
+    between_quartiles,
+    even_unit,
+    human_normalised,
+    paper_unit,
+    table,
+)
 from headrace.envs.minatar import GAMES
 
 SUITES = {("minatar", 5_000_000): 5, ("octax", 5_000_000): 8, ("atari", 10_000_000): 26, ("atari", 25_000_000): 26}

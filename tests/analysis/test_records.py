@@ -15,8 +15,7 @@ from headrace.analysis.records import REPORT_MARK, duplicates, find_runs, read_r
 from headrace.errors import HeadraceError
 from headrace.runs import packs
 from headrace.runs.folder import RunFolder
-from headrace.runs.rows import last_rows, sampled_rows
-from headrace.runs.tables import read_table
+from headrace.runs.tables import last_rows, read_table, sampled_rows
 from headrace.training.run import make_run
 from tests.analysis.synthetic import store, write_run
 

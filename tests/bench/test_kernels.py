@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from headrace.bench.kernels import Loop, compiled_loop
+from headrace.bench.fleet import Loop, compiled_loop
 
 TEXT = """HloModule jit_f
 

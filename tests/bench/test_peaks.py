@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.bench.cost import Cost, Product
-from headrace.bench.peaks import Peaks, measure_peaks, operand_bytes
+from headrace.bench.cost import Cost, Peaks, Product, measure_peaks, operand_bytes
 
 
 def test_a_product_is_bound_by_operations_or_by_its_operands() -> None:

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from headrace.bench import footprint
-from headrace.bench.contender import Block
-from headrace.bench.cost import Cost, Product
-from headrace.bench.peaks import Peaks
-from headrace.bench.single import _figures
+from headrace.bench.cost import Cost, Peaks, Product
+from headrace.bench.single import Block, _figures
 from headrace.cli.bench import _settle, add_words
 from headrace.cli.main import main
 

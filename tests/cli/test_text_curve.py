@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.cli.text_curve import HEIGHT, WIDTH, text_curve
+from headrace.cli.show import HEIGHT, WIDTH, text_curve
 
 
 def test_a_straight_line_rises_from_corner_to_corner():

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "runs": ("runs", "errors"),
     "training.health": ("agents",),
     "export": (
-        "export", "engines.learner", "learner", "training.run", "training.evaluation", "training.engine_choice", "runs",
+        "export", "engines.learner", "learner", "training.run", "training.evaluation", "runs",
         "agents", "normalize", "envs", "errors",
     ),
     # Reads files. `run` is what an identity stands for, `evaluation` what makes a video.

@@ -17,7 +17,7 @@ from headrace.definition.networks import Layout, Modules, layout_of
 from headrace.definition.step import AgentState, draw_step, example, init_agent, learn
 from headrace.definition.td import TdStep, init_td, replay, update_td
 from headrace.definition.transition import ActionDraws, Draws, StepContext, Transition
-from headrace.engines.jax import parts  # noqa: F401 - agents are trees
+from headrace.engines.jax import arrays  # noqa: F401 - agents are trees
 
 VECTOR = Mlp((5,), 4)
 IMAGE = Conv((2,), ((2, 2),), ((1, 1),), 3)

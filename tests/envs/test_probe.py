@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import headrace.engines.jax.arrays  # noqa: F401 - agents are trees
 from headrace.agents import FAMILY, Agent, agent_named, tweak
 from headrace.definition.networks import layout_of, q_values
 from headrace.definition.step import AgentState, act, draw_step, init_agent, learn
 from headrace.definition.transition import Transition
-from headrace.engines.jax import parts  # noqa: F401 - agents are trees
 from headrace.engines.jax.compiled import CompiledStream
 from headrace.envs.probe import CORRIDOR, ON, PUZZLES, TERMINATED, TRUNCATED, Probe, Puzzle
 

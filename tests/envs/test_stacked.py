@@ -8,7 +8,7 @@ from headrace.agents import agent_named, tweak
 from headrace.engines.jax.engine import ReferenceEngine
 from headrace.engines.jax.frozen import FrozenPolicy
 from headrace.envs.base import EnvSpec, TimeStep
-from headrace.envs.stacked import Stacked, whole_observations
+from headrace.envs.hosted import Stacked, whole_observations
 
 SPEC = EnvSpec("counter", (3,), ("a", "b"), frames=3)
 

@@ -17,7 +17,7 @@ from headrace.envs.base import EnvSpec, TimeStep
 from headrace.errors import HeadraceError
 from headrace.export import export
 from headrace.export.learner import files, initialiser, state_bytes
-from headrace.export.saved import Saved, read
+from headrace.export.policy import Saved, read
 from headrace.learner import SOURCES
 from headrace.runs.folder import RunFolder
 from headrace.training.run import make_run, run_of

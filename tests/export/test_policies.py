@@ -18,7 +18,7 @@ from headrace.agents import Limited, agent_named, module_shapes
 from headrace.envs.base import EnvSpec
 from headrace.errors import HeadraceError
 from headrace.export import c_policy, onnx_policy
-from headrace.export.saved import Saved, read
+from headrace.export.policy import Saved, read
 from headrace.part import tweak
 from headrace.policy import Policy
 from headrace.training.evaluation import host_of

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from headrace.agents import VARIANTS
-from headrace.analysis.comparison import Comparison
 from headrace.analysis.paper import share_of_best
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import Group, groups
-from headrace.analysis.stats import Interval
+from headrace.analysis.stats import Comparison, Interval
 from headrace.errors import UnknownName
 from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, write_run

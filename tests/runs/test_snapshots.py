@@ -10,7 +10,7 @@ import pytest
 from headrace.errors import CheckpointDamaged
 from headrace.runs import snapshots
 from headrace.runs.folder import RunFolder
-from headrace.runs.footprint import footprint, peak_memory_mb
+from headrace.runs.manifest import footprint, peak_memory_mb
 from headrace.training.pace import LOG_EVERY
 from tests.small_runs import StopAt, small_train
 

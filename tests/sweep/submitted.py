@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import submitit
 
 from headrace.sweep import slurm
-from headrace.sweep.slurm_job import preempt_signal, stop_signal
-from headrace.sweep.slurm_queue import SlurmQueue
+from headrace.sweep.slurm_queue import SlurmQueue, preempt_signal, stop_signal
 
 
 class LocalQueue(SlurmQueue):

@@ -12,7 +12,7 @@ import pytest
 from headrace.engines.jax.host_fleet import HostFleet
 from headrace.runs.folder import RunFolder
 from headrace.sweep import grid
-from headrace.sweep.resolve import resolved
+from headrace.sweep.status import resolved
 from headrace.training.fleet import train_fleet
 from headrace.training.pool import Pool
 from headrace.training.run import Run

@@ -12,9 +12,9 @@ from headrace.envs.minatar import GAMES
 from headrace.envs.registry import environment
 from headrace.errors import BadSetting, HeadraceError, UnknownName
 from headrace.sweep.executor import Options
-from headrace.sweep.fleets import Fleets
 from headrace.sweep.plan import grid, left_out, read_plan, seed_list
-from headrace.sweep.resolve import resolved
+from headrace.sweep.status import resolved
+from headrace.sweep.workers import Fleets
 from headrace.training.run import Run
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.runs.folder import RunFolder
 from headrace.sweep.plan import grid
-from headrace.sweep.resolve import BEGUN_ANEW, CONTINUED, resolved
+from headrace.sweep.status import BEGUN_ANEW, CONTINUED, resolved
 from headrace.training.run import Run
 
 PLAN = grid("strq", "minatar/breakout", seeds=[0], steps=1000)

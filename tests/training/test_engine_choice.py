@@ -10,10 +10,9 @@ from headrace.agents import VARIANTS, Agent, agent_named
 from headrace.envs import registry
 from headrace.envs.registry import Environment, environment
 from headrace.errors import BadSetting, UnknownName
-from headrace.sweep.resolve import resolved
-from headrace.training import engine_choice as choice
-from headrace.training.engine_choice import EngineChoice, choose
-from headrace.training.run import make_run
+from headrace.sweep.status import resolved
+from headrace.training import run as choice
+from headrace.training.run import EngineChoice, choose, make_run
 
 GAME = environment("minatar/breakout")
 QRC = VARIANTS["qrc"]

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import VARIANTS, agent_named, name_of, tweak
-from headrace.analysis.paper import METRICS, Value, beside, even_unit, paper_unit, table, told
-from headrace.analysis.paper.formula import aggregates
+from headrace.analysis.paper import METRICS, Value, aggregates, beside, even_unit, paper_unit, table, told
 from headrace.analysis.score_tables import METRIC_TITLES
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, interval, mean, task_means

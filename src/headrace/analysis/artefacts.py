@@ -10,7 +10,6 @@ import numpy as np
 from headrace.analysis import figures
 from headrace.analysis.ablations import ablation_table, effect, present
 from headrace.analysis.claims import COSINE, Judgement, claims_table, has_claims, judge
-from headrace.analysis.comparison import pairwise
 from headrace.analysis.cost import cost_table
 from headrace.analysis.curves import SHORT_RUNS, env_curves, suite_curves
 from headrace.analysis.latents import Latents, read_points
@@ -26,7 +25,7 @@ from headrace.analysis.score_tables import (
     scores_table,
 )
 from headrace.analysis.scores import Group
-from headrace.analysis.stats import interval
+from headrace.analysis.stats import interval, pairwise
 from headrace.analysis.style import Looks, looks_of
 from headrace.analysis.table import Table
 

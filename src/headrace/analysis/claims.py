@@ -1,14 +1,14 @@
 """The paper's claims, each judged on a group of runs: a sentence with its numbers, an interval, and a verdict.
 
-A verdict is never guessed: a claim holds or does not hold where a 95% interval and a test both say so (see `verdicts`),
-and otherwise there are not enough runs to tell. At least three finished seeds are wanted in every
-environment of the group.
+A verdict is never guessed: a claim holds or does not hold where a 95% interval and a test both say so, and otherwise
+there are not enough runs to tell. With three seeds a percentile interval is too narrow to be trusted alone; the test
+alone says nothing of the size. At least three finished seeds are wanted in every environment of the group.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,19 +19,60 @@ from headrace.analysis.latents import Latents
 from headrace.analysis.paper import even_unit, paper_unit
 from headrace.analysis.ranks import analysed, rank_matrix
 from headrace.analysis.scores import Group
-from headrace.analysis.stats import Interval, mean
+from headrace.analysis.stats import Interval, interval, mean, permutation_p, t_test_p
 from headrace.analysis.table import Cell, Table, between, number
-from headrace.analysis.verdicts import (
-    LEVEL,
-    UNKNOWN,
-    Bounded,
-    chance,
-    difference,
-    is_above,
-    is_between,
-    level,
-)
 from headrace.errors import counted
+
+HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough runs"
+LEVEL = 0.05  # of the tests, not corrected: each claim is judged by itself
+
+
+class Bounded(NamedTuple):
+    """A number with its interval, and the p-value of a test against a bound."""
+
+    found: Interval
+    bound: float
+    p: float  # two-sided
+
+    @property
+    def above(self) -> bool:
+        return self.p < LEVEL and self.found.low > self.bound
+
+    @property
+    def below(self) -> bool:
+        return self.p < LEVEL and self.found.high < self.bound
+
+
+def difference(x: np.ndarray, y: np.ndarray, bound: float, rng: np.random.Generator) -> Bounded:
+    """The mean over tasks of x less that of y; runs are exchanged between y and an x that is moved by the bound."""
+    found = interval((x, y), lambda a, b: mean(a) - mean(b), rng)
+    return Bounded(found, bound, permutation_p(x - bound, y, mean, rng))
+
+
+def level(x: np.ndarray, bounds: Sequence[float], rng: np.random.Generator) -> list[Bounded]:
+    """The mean over tasks of x against each of the bounds, which is no other agent's: a t test over its runs."""
+    found = interval(x, mean, rng)
+    return [Bounded(found, bound, t_test_p(x, bound)) for bound in bounds]
+
+
+def is_above(one: Bounded) -> str:
+    """The verdict on the claim that a number is above its bound."""
+    return HOLDS if one.above else FAILS if one.below else UNKNOWN
+
+
+def is_between(low: Bounded, high: Bounded) -> str:
+    """The verdict on the claim that a number lies between two bounds."""
+    if low.above and high.below:
+        return HOLDS
+    return FAILS if low.below or high.above else UNKNOWN
+
+
+def chance(p: float) -> str:
+    """A p-value in words."""
+    if math.isnan(p):
+        return "no test"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
 
 MIN_SEEDS = 3
 NEAR_ZERO = 0.1  # a cosine within this of 0 is near 0

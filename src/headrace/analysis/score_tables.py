@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.comparison import Comparison
-from headrace.analysis.paper import METRICS, UNITS, Unit, Value, beside, even_unit, key, paper_unit, told
-from headrace.analysis.paper.formula import aggregates
+from headrace.analysis.paper import METRICS, UNITS, Unit, Value, aggregates, beside, even_unit, key, paper_unit, told
 from headrace.analysis.records import counted
 from headrace.analysis.scores import Gap, Group
-from headrace.analysis.stats import AGGREGATES, Statistic, interval, task_means
+from headrace.analysis.stats import AGGREGATES, Comparison, Statistic, interval, task_means
 from headrace.analysis.table import NOTHING, Cell, Table, between, spread
 
 PAPER_SEEDS = 5

@@ -1,20 +1,20 @@
-"""Many streams in one program: how long one step of all of them takes, environments and metrics included."""
+"""Many streams in one program: how long a step of all takes, environments and metrics included, and its kernels."""
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from headrace.agents import agent_named
-from headrace.bench.cost import Cost, cost_of
-from headrace.bench.kernels import compiled_loop, program_text
-from headrace.bench.peaks import operand_bytes
+from headrace.bench.cost import Cost, cost_of, operand_bytes
 from headrace.bench.playback import STEPS, device, shared_out
 from headrace.engines.jax.fleet import Block, Fleet
 from headrace.envs.registry import FAMILIES, environment
@@ -126,3 +126,48 @@ def copy_bandwidth(floats: int) -> float:
         x.block_until_ready()
         times.append((time.perf_counter() - began) / COPIES)
     return 2 * 4 * floats / min(times)
+
+
+NO_KERNEL = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id"}
+
+
+BODIES = re.compile(r"body=%?([\w.-]+)")
+
+
+class Loop(NamedTuple):
+    """The largest loop of a compiled program."""
+
+    operations: dict[str, int]  # that start a kernel or a copy, in one pass, by kind, the most frequent first
+    passes: int | None  # where the compiler knows
+
+    def per_step(self, steps: int) -> tuple[float, float]:
+        """Kernels and copies of a step. One pass of a loop that the compiler has unrolled is several steps."""
+        steps_per_pass = steps / self.passes if self.passes else 1.0
+        copies = self.operations.get("copy", 0)
+        return (sum(self.operations.values()) - copies) / steps_per_pass, copies / steps_per_pass
+
+
+def compiled_loop(text: str) -> Loop:
+    """From the text of an optimised program: a profiler sees the start of the loop alone, which an accelerator runs as
+    one graph."""
+    loops = {name: line for line in re.findall(r"^.* while\(.*$", text, re.MULTILINE) for name in BODIES.findall(line)}
+    computations = {name: body for name, body in _computations(text) if name in loops}
+    if not computations:
+        return Loop({}, None)
+    largest = max(computations, key=lambda name: len(computations[name]))
+    kinds = Counter(re.findall(r"^\s+(?:ROOT )?%?[\w.-]+ = .*? ([a-z][\w-]*)\(", computations[largest], re.MULTILINE))
+    passes = re.search(r"known_trip_count\W+n\W+(\d+)", loops[largest])
+    operations = {kind: n for kind, n in kinds.most_common() if kind not in NO_KERNEL}
+    return Loop(operations, int(passes[1]) if passes else None)
+
+
+def _computations(text: str) -> Iterator[tuple[str, str]]:
+    for block in re.split(r"\n(?=(?:ENTRY )?%?[\w.-]+ \()", text):
+        if found := re.match(r"(?:ENTRY )?%?([\w.-]+) \(", block):
+            yield found[1], block
+
+
+def program_text(fleet: Any, steps: int) -> str:
+    """The fleet's program as the compiler left it."""
+    program, arguments = fleet.program(steps)
+    return program.lower(*arguments).compile().as_text()

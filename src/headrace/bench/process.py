@@ -23,8 +23,8 @@ STEPS = {"minatar": 3000, "octax": 400, "atari": 200}  # enough for everything t
 
 def in_own_process(task: Task) -> Any:
     """What the task gives; a user's mistake in it is raised here."""
-    from headrace.sweep.local import available_cores
     from headrace.sweep.worker import one_core
+    from headrace.sweep.workers import available_cores
 
     cores = available_cores()[-1:]
     command = [sys.executable, "-m", "headrace.bench.process", json.dumps({**task, "cores": cores})]
@@ -52,8 +52,8 @@ def _do(task: dict[str, Any]) -> Any:
 def peak_rss_mb(suite: str, game: str | None, variant: str, engine: str) -> float:
     """Trains a little, as `headrace train` does, and says how much memory this process has held at most."""
     from headrace.agents import agent_named
-    from headrace.bench.contender import Contender
     from headrace.bench.playback import place_of
+    from headrace.bench.single import Contender
     from headrace.training.single import train
 
     place = place_of(suite, game)

@@ -108,7 +108,7 @@ def _one_stream(words: argparse.Namespace) -> dict[str, Any]:
 
 def _usable(word: str) -> tuple[tuple[str, ...], list[str]]:
     """The engines that are installed, and a note on the other; an error if none is."""
-    from headrace.training.engine_choice import missing_for, require_engine
+    from headrace.training.run import missing_for, require_engine
 
     missing = {engine: missing_for(engine) for engine in ENGINES[word]}
     usable = tuple(engine for engine, what in missing.items() if not what)
@@ -118,7 +118,7 @@ def _usable(word: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _fleet(words: argparse.Namespace) -> dict[str, Any]:
-    from headrace.training.engine_choice import require_engine
+    from headrace.training.run import require_engine
 
     require_engine("reference")
     from headrace.bench.fleet import measure_fleet

@@ -1,4 +1,4 @@
-"""Ctrl-C: at any moment the program ends by it, with one line and without a traceback.
+"""What the program does first: Ctrl-C ends it at any moment, with one line and without a traceback; streams are open.
 
 Python raises KeyboardInterrupt wherever it happens to be. While a module is being imported, the module may catch it, or
 code in C may drop it or make another error of it; in a finaliser it is dropped too. So here it waits for the end of
@@ -86,3 +86,15 @@ def is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def secure() -> None:
+    """Gives closed streams a place that takes everything, and writes letters that an encoding lacks as escapes."""
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:  # or a file of a run would be opened under its number
+        os.set_inheritable(opened, True)
+    os.close(opened)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if (stream := getattr(sys, name)) is None:
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - until the end
+        else:
+            stream.reconfigure(errors="backslashreplace")

@@ -66,8 +66,7 @@ def _tables(words: argparse.Namespace) -> Sequence[PaperTable]:
 
 def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[Run]) -> Swept:
     from headrace.errors import counted
-    from headrace.sweep.resolve import resolved
-    from headrace.sweep.status import standings
+    from headrace.sweep.status import resolved, standings
 
     place_of(words)
     left = [s for s in standings(resolved(plan, words.on, words.out), words.out) if s.state != "done"]
@@ -91,7 +90,7 @@ def _reported(words: argparse.Namespace, swept: Swept) -> int:
     from headrace.analysis.report.folder import write_report
     from headrace.reproduce.latents import analyse_all
     from headrace.sweep.display import summary
-    from headrace.sweep.local import available_cores
+    from headrace.sweep.workers import available_cores
 
     if not words.quick:
         done = sorted((s for s in swept.standings if s.state == "done"), key=lambda s: s.run.env.label)

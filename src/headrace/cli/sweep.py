@@ -67,8 +67,7 @@ def add_watch_words(parser: argparse.ArgumentParser, number: Callable[[str], flo
 
 def run(words: argparse.Namespace) -> int:
     from headrace.sweep.driver import Swept
-    from headrace.sweep.resolve import resolved
-    from headrace.sweep.status import standings
+    from headrace.sweep.status import resolved, standings
 
     plan = plan_of(words)
     place_of(words)  # a mistake there is said also where only the status is asked for

@@ -1,4 +1,4 @@
-"""A compiled environment stepped from Python, one step at a time."""
+"""Environments in another form: a compiled one stepped from Python, and one that shows stacks of raw frames."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from headrace.envs.base import CompiledEnv, TimeStep, check_action, check_saved
+from headrace.envs.base import CompiledEnv, HostEnv, TimeStep, check_action, check_saved
 from headrace.envs.packing import pack, unpack
 
 
 class Hosted:
-    """The key of a step follows from the seed and the number of steps taken."""
+    """A compiled environment stepped from Python.
+
+    The key of a step follows from the seed and the number of steps taken.
+    """
 
     def __init__(self, env: CompiledEnv) -> None:
         self._env, self.spec = env, env.spec
@@ -60,3 +63,36 @@ def _programs() -> tuple[Callable[..., Any], ...]:
         return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
     return jax.random.key, jax.jit(init, static_argnums=0), jax.jit(step, static_argnums=0), jax.tree.leaves, rebuilt
+
+
+class Stacked:
+    """Whole observations, frame upon frame, of an environment that shows single frames.
+
+    A stream that learns standardises each frame when it is new and stacks what comes out, since its statistics move.
+    Once they are frozen the order no longer matters, and raw frames can be stacked first.
+    """
+
+    def __init__(self, env: HostEnv) -> None:
+        self._env, self.spec = env, env.spec
+        self._stack = np.zeros(env.spec.observation_shape, env.spec.dtype)
+
+    def reset(self, seed: int) -> np.ndarray:
+        return self._first(self._env.reset(seed))
+
+    def step(self, action: int) -> TimeStep:
+        seen = self._env.step(action)
+        kept = self._stack[..., seen.successor.shape[-1] :]
+        successor = self._stack = np.concatenate([kept, seen.successor], axis=-1)
+        return seen._replace(obs=self._first(seen.obs) if seen.last else successor, successor=successor)
+
+    def render(self) -> np.ndarray:
+        return self._env.render()
+
+    def _first(self, frame: np.ndarray) -> np.ndarray:
+        self._stack = np.concatenate([frame] * self.spec.frames, axis=-1)
+        return self._stack
+
+
+def whole_observations(env: HostEnv) -> Any:
+    """The environment as it shows all that an agent sees at once."""
+    return env if env.spec.frames == 1 else Stacked(env)

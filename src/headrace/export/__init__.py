@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headrace.errors import HeadraceError, unknown
 from headrace.export import c_policy, learner, onnx_policy
-from headrace.export.saved import Saved, read
+from headrace.export.policy import Saved, read
 from headrace.runs.files import storage_errors, temporary_name
 
 KINDS = {"learner": learner.files, "onnx": onnx_policy.files, "c": c_policy.files}

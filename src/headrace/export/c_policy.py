@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.agents import Conv, Relu
-from headrace.export.policy import ACTION, PREFERENCE, Dense, Policy, Q, policy_of
-from headrace.export.saved import Saved
+from headrace.export.policy import ACTION, PREFERENCE, Dense, Policy, Q, Saved, policy_of
 
 FILES = Path(__file__).parent / "c_files"
 IN_A_LINE = 8

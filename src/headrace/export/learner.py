@@ -14,12 +14,11 @@ from headrace.engines.learner.block import Block
 from headrace.engines.learner.description import describe
 from headrace.engines.learner.engine import supports
 from headrace.errors import CheckpointDamaged, HeadraceError
-from headrace.export.saved import Saved
+from headrace.export.policy import Saved
 from headrace.learner import SOURCES
 from headrace.runs.manifest import identity_hash
-from headrace.training.engine_choice import require_engine
 from headrace.training.evaluation import require_learner
-from headrace.training.run import Run
+from headrace.training.run import Run, require_engine
 
 FILES = Path(__file__).parent / "learner_files"
 TEMPLATES = ("README.md", "agent.h")

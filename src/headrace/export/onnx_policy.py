@@ -11,8 +11,7 @@ import numpy as np
 
 from headrace.agents import Mlp, Relu
 from headrace.errors import HeadraceError
-from headrace.export.policy import ACTION, PREFERENCE, Dense, Policy, Q, policy_of
-from headrace.export.saved import Saved
+from headrace.export.policy import ACTION, PREFERENCE, Dense, Policy, Q, Saved, policy_of
 
 PAGE = Path(__file__).parent / "onnx_files/README.md"
 STACKED_PAGE = PAGE.with_name("README_stacked.md")

@@ -11,14 +11,18 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from headrace.errors import HeadraceError
 from headrace.runs import packs, strict_json
+from headrace.runs.snapshots import PARAMS
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -272,3 +276,20 @@ def _git(source: Path, *arguments: str) -> str:
     command = ["git", "-C", str(source), *arguments]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=5)
     return done.stdout.strip()
+
+
+def footprint(arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Facts for a manifest. The memory is the process's: all streams of a fleet share it."""
+    parameters = sum(np.asarray(array).size for name, array in arrays.items() if name.startswith(PARAMS))
+    memory = peak_memory_mb()
+    return {"parameters": parameters, **({"peak_memory_mb": memory} if memory else {})}
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process has held, in MB; 0 where the system does not tell."""
+    try:
+        from resource import RUSAGE_SELF, getrusage
+    except ImportError:  # not a Unix
+        return 0.0
+    unit = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
+    return round(getrusage(RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)

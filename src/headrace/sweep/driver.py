@@ -29,12 +29,10 @@ from headrace.sweep.executor import (
     SlurmOptions,
     executor,
 )
-from headrace.sweep.resolve import resolved
-from headrace.sweep.status import Standing, saved_step, standing
+from headrace.sweep.status import Standing, resolved, saved_step, standing
 from headrace.training.callbacks import callbacks_of
-from headrace.training.engine_choice import require_engine
 from headrace.training.pace import stop_requests
-from headrace.training.run import Run, seconds, whole
+from headrace.training.run import Run, require_engine, seconds, whole
 
 ATTEMPTS = 3  # of a run that fails: the first, and twice again
 LOOK_SECONDS = 0.2

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 from headrace.envs.gym import IMPORTS
 from headrace.errors import BadSetting, unknown
-from headrace.training.engine_choice import require_engine
-from headrace.training.run import Run
+from headrace.training.run import Run, require_engine
 
 EXECUTORS = {
-    "local": "headrace.sweep.local:Local",
-    "fleet": "headrace.sweep.fleets:Fleets",
+    "local": "headrace.sweep.workers:Local",
+    "fleet": "headrace.sweep.workers:Fleets",
     "ray": "headrace.sweep.ray_executor:Ray",
     "slurm": "headrace.sweep.slurm:Slurm",
 }
@@ -184,7 +183,7 @@ def program_of(run: Run) -> tuple[object, ...]:
     require_engine(run.engine, run.notice)
     import jax
 
-    from headrace.engines.jax.parts import register_parts
+    from headrace.engines.jax.arrays import register_parts
 
     register_parts()
     return jax.tree.structure(run.agent), run.env, run.engine, run.form

@@ -12,9 +12,9 @@ from typing import Any
 
 from headrace.errors import BadSetting, HeadraceError
 from headrace.sweep.executor import Ended, Event, Job, Options, Said, one_by_one, order
-from headrace.sweep.local import available_cores
 from headrace.sweep.processes import Program
 from headrace.sweep.remote import ProgressReader, require_package, tidy
+from headrace.sweep.workers import available_cores
 from headrace.training.run import Run
 
 CONNECT_SECONDS = 60.0  # in which a cluster must answer, or one on this machine be started

@@ -11,8 +11,7 @@ from headrace.errors import counted
 from headrace.runs.files import storage_errors
 from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, one_by_one, order
 from headrace.sweep.remote import ProgressReader, Report, tidy
-from headrace.sweep.slurm_job import SlurmRun
-from headrace.sweep.slurm_queue import ARRAY, SlurmQueue
+from headrace.sweep.slurm_queue import ARRAY, SlurmQueue, SlurmRun
 from headrace.training.run import Run
 
 REPORT_SECONDS = 1.0  # between two looks for reports

@@ -20,8 +20,8 @@ from typing import IO, Any
 
 from headrace.errors import Diverged, HeadraceError
 from headrace.training.callbacks import callbacks_of
+from headrace.training.evaluation import evaluations
 from headrace.training.pace import Pace, stop_requests
-from headrace.training.periodic import evaluations
 from headrace.training.progress import Progress
 from headrace.training.run import Run, run_of
 from headrace.training.single import train_run

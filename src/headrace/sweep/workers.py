@@ -1,14 +1,21 @@
-"""Worker processes that train job after job, so that compiled programs are reused."""
+"""Worker processes of this machine that train job after job, so that compiled programs are reused."""
 
 from __future__ import annotations
 
+import math
+import os
 import selectors
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from headrace.sweep.executor import Began, Ended, Event, Job, Moved, Options, Said, order
+from headrace.errors import BadSetting
+from headrace.sweep.executor import Began, Ended, Event, Job, Moved, Options, Said, one_by_one, order, program_of
 from headrace.sweep.processes import Program
+from headrace.sweep.worker import one_core
+from headrace.training.run import Run
 
 
 class Worker(Program):
@@ -127,3 +134,103 @@ def _meaning(worker: Worker, message: dict[str, Any]) -> list[Event]:
             return [Moved(job, step, rate)]
         case _:
             return [Said(message["notice"])]
+
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+class Local(Workers):
+    """On this machine's cores: one worker a core, pinned to it, one run at a time."""
+
+    does = "one"
+
+    def __init__(self, out: Path, options: Options) -> None:
+        cores = places()
+        super().__init__(out, options, [cores[i % len(cores)] for i in range(options.jobs or len(cores))], one_core())
+
+    def jobs(self, runs: Sequence[Run]) -> list[Job]:
+        return one_by_one(runs)
+
+    def program(self, job: Job) -> Hashable:
+        return program_of(job.runs[0])
+
+
+def places() -> list[int | None]:
+    """The cores to pin workers to. In a container limited to a share of the machine, as many unpinned workers as that
+    share allows: which cores others use is not known."""
+    cores, allowed = available_cores(), allowed_cores(CGROUP)
+    return [None] * max(1, int(allowed)) if allowed < len(cores) else [*cores]
+
+
+def allowed_cores(folder: Path) -> float:
+    """The container's CPU quota in cores, from Linux control groups version 2 or 1; infinite if there is none."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota, period = ((folder / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return float(quota) / float(period) if float(quota) > 0 else math.inf
+    except (OSError, ValueError, ZeroDivisionError):  # "max", or there is no such thing here
+        return math.inf
+
+
+def available_cores() -> list[int]:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+class Fleets(Workers):
+    """Runs of one structure in one compiled program, on an accelerator if there is one, else on the CPU.
+
+    Each fleet is in a process of its own: one at a time, or `jobs` at once, each with its share of the cores.
+    """
+
+    does = "together"
+
+    def __init__(self, out: Path, options: Options) -> None:
+        at_once = options.jobs or 1
+        shared = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / at_once:.2f}"} if at_once > 1 else {}
+        super().__init__(out, options, _shares(at_once), shared)
+
+    def jobs(self, runs: Sequence[Run]) -> list[Job]:
+        """Fleets of nearly equal size, cut from the whole plan: a restarted sweep has the same fleets."""
+        groups: dict[Hashable, list[Run]] = defaultdict(list)
+        for run in runs:
+            _require_reference(run)
+            groups[_kind(run)].append(run)
+        return [Job(tuple(part)) for group in groups.values() for part in _cut(group, self.options.streams)]
+
+    def program(self, job: Job) -> Hashable:
+        return _kind(job.runs[0]), len(job.runs)
+
+
+def _shares(fleets: int) -> list[str | None]:
+    """The cores of each fleet; None where they need not, or cannot, be shared out."""
+    cores = [str(core) for core in available_cores()]
+    if not 1 < fleets <= len(cores):
+        return [None] * fleets
+    return [",".join(cores[i::fleets]) for i in range(fleets)]
+
+
+def _require_reference(run: Run) -> None:
+    if run.engine != "reference":
+        raise BadSetting(
+            f"--on fleet has the reference engine, {run.name} has engine {run.engine}: leave out --engine and --form, "
+            "or choose --on local"
+        )
+
+
+def _kind(run: Run) -> Hashable:
+    """Equal for runs that can share a fleet: agents of one structure, equal steps, games of one suite in one form.
+    Frames of Gymnasium's environments differ in shape, so each environment has a fleet of its own."""
+    structure, *_ = program_of(run)
+    suite = run.env.name.partition("/")[0]
+    return structure, run.steps, run.env.name if suite == "gym" else suite, run.env.rules, run.form
+
+
+def _cut(runs: Sequence[Run], most: int) -> list[Sequence[Run]]:
+    count = -(-len(runs) // most)
+    bounds = [round(i * len(runs) / count) for i in range(count + 1)]
+    return [runs[start:end] for start, end in pairwise(bounds)]

@@ -16,9 +16,9 @@ from headrace.engines.base import Block, Saved, Streams
 from headrace.errors import CheckpointDamaged, EnvironmentFault, HeadraceError, TableChanged
 from headrace.runs import snapshots
 from headrace.training.callbacks import Callbacks, Called
+from headrace.training.evaluation import Evaluations, Evaluator
 from headrace.training.member import Member
 from headrace.training.pace import LOG_EVERY, Pace, Speed, stop_requests
-from headrace.training.periodic import Evaluations, Evaluator
 from headrace.training.progress import Progress
 
 BLOCK_SECONDS = 0.5  # about how long a stream that can stop anywhere runs before the host looks up

@@ -14,9 +14,8 @@ from headrace.engines.base import Backend, EpisodeResult
 from headrace.envs.base import EnvSpec, TimeStep
 from headrace.part import tweak
 from headrace.policy import Policy
-from headrace.training.engine_choice import engine_for, require_engine
 from headrace.training.evaluation import newest_checkpoint, require_learner, spec_of
-from headrace.training.run import backend, run_of, whole
+from headrace.training.run import backend, engine_for, require_engine, run_of, whole
 
 
 class Engine:

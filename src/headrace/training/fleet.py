@@ -13,9 +13,9 @@ from headrace.engines.base import Streams
 from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.folder import KEPT_CHECKPOINTS, RunFolder
 from headrace.training.driver import Driver
+from headrace.training.evaluation import evaluations
 from headrace.training.member import Member, details_of
 from headrace.training.pace import LOG_EVERY, Pace
-from headrace.training.periodic import evaluations
 from headrace.training.progress import Progress, Silent
 from headrace.training.run import Run, seconds, whole
 

@@ -15,8 +15,7 @@ from headrace.engines.base import EpisodeResult, HostStream, Saved
 from headrace.errors import HeadraceError, TableChanged
 from headrace.runs.checkpoints import Checkpoint, final_arrays
 from headrace.runs.folder import RunWriter
-from headrace.runs.footprint import footprint
-from headrace.runs.manifest import commit, machine_facts
+from headrace.runs.manifest import commit, footprint, machine_facts
 from headrace.training.callbacks import Called
 from headrace.training.curve import Series, learning_curve
 from headrace.training.evaluation import STEP

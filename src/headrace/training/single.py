@@ -16,9 +16,9 @@ from headrace.runs.folder import RunFolder, Score, score
 from headrace.runs.manifest import FILE
 from headrace.training.callbacks import Callbacks, Now
 from headrace.training.driver import Driver
+from headrace.training.evaluation import Evaluations, evaluations, require_second
 from headrace.training.member import Member, details_of
 from headrace.training.pace import Pace
-from headrace.training.periodic import Evaluations, evaluations, require_second
 from headrace.training.progress import Progress, Silent
 from headrace.training.run import Run, make_run, whole
 from headrace.training.sinks import SINKS

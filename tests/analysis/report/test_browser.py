@@ -8,8 +8,8 @@ from urllib.parse import unquote
 import pytest
 
 from headrace.agents import VARIANTS
-from headrace.analysis.colour import contrast
 from headrace.analysis.report.folder import write_report
+from headrace.analysis.style import contrast
 from headrace.training.run import make_run
 from tests.analysis.report.opened import DESKTOP, PHONE, opened
 from tests.analysis.synthetic import write_run

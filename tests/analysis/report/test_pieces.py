@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from headrace.analysis import records
-from headrace.analysis.colour import DARK_GROUND, ENOUGH, contrast, lifted
 from headrace.analysis.records import find_runs, read_record
 from headrace.analysis.report.charts import lines, numbers, series
 from headrace.analysis.report.context import Context
@@ -21,7 +20,7 @@ from headrace.analysis.report.quantities import QUANTITIES, quantity
 from headrace.analysis.report.sections.overview import hours_of, overview, rate_of
 from headrace.analysis.report.sections.runs import _facts, _thinned, run_rows
 from headrace.analysis.report.tables import _cell as table_cell, turned
-from headrace.analysis.style import LOOKS, looks_of
+from headrace.analysis.style import DARK_GROUND, ENOUGH, LOOKS, contrast, lifted, looks_of
 from headrace.analysis.table import Cell, Table
 from headrace.runs.folder import METRICS
 from headrace.training.run import make_run

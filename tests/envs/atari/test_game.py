@@ -12,7 +12,7 @@ from ale_py import Action, ALEInterface, roms
 
 from headrace.envs.atari import GAMES, PAPER_GAMES, AtariRules, LivesIgnored
 from headrace.envs.atari.game import SIZE, SKIP, AtariGame
-from headrace.envs.atari.picture import Picture
+from headrace.envs.atari.pixels import Picture
 from headrace.part import tweak
 from tests.envs.atari.support import actions, in_a_new_process, played
 

@@ -11,7 +11,7 @@ import pytest
 from ale_py import Action
 
 from headrace.envs.atari.game import SIZE, SKIP, AtariGame
-from headrace.envs.atari.picture import Picture
+from headrace.envs.atari.pixels import Picture
 from tests.envs.atari.support import actions
 
 # Screens of 210 rows, then 250 (PAL), 230, 220 and 214; a game that ends often; one that is replayed.

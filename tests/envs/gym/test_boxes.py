@@ -12,8 +12,7 @@ from gymnasium.spaces import Box, MultiDiscrete, Space
 
 import headrace
 from headrace.envs.gym import GymRules, Shown
-from headrace.envs.gym.actions import action_space
-from headrace.envs.gym.env import GymEnv
+from headrace.envs.gym.env import GymEnv, action_space
 from headrace.errors import BadSetting
 from headrace.runs.folder import RunFolder
 from headrace.training.engine import Engine

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from headrace.analysis.table import Cell, signed, spread
 
@@ -157,3 +159,24 @@ def even_unit(suite: str) -> Unit:
     family = suite.partition(" ")[0]
     known = {row["suite"] for row in table("scores")}
     return paper_unit(family) if family == "atari" or family not in known else UNITS["best"]
+
+
+def aggregates(environment_means: Sequence[float] | np.ndarray) -> dict[str, Value]:
+    """`mean`, `median` and `iqm` as the paper computes them, which differ from those of Agarwal et al. 2021.
+
+    All three start from the mean over seeds of every environment: one number an environment. `iqm` is the mean of those
+    that lie between the quartiles, and the standard deviation is that of the population of environments, not of seeds.
+    Nothing where an environment has no mean yet; of two environments neither lies between the quartiles: no `iqm`.
+    """
+    means = np.asarray(environment_means, np.float64)
+    if not len(means) or np.isnan(means).any():
+        return {}
+    spread, middle = float(means.std()), between_quartiles(means)
+    found = {"mean": Value(float(means.mean()), spread), "median": Value(float(np.median(means)), spread)}
+    return found | ({"iqm": Value(float(middle.mean()), float(middle.std()))} if len(middle) else {})
+
+
+def between_quartiles(values: np.ndarray) -> np.ndarray:
+    """The values from the first to the third quartile, both included."""
+    low, high = np.percentile(values, [25, 75])
+    return values[(low <= values) & (values <= high)]

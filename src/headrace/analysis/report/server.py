@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from headrace.analysis.report.live import Live
 from headrace.analysis.report.page import policy, style
+from headrace.analysis.report.site import Live
 from headrace.errors import HeadraceError
 
 HOST = "127.0.0.1"

@@ -30,7 +30,7 @@ from headrace.definition.step import (
 )
 from headrace.definition.transition import Draws, Transition
 from headrace.definition.trees import choose
-from headrace.engines.jax.parts import register_parts
+from headrace.engines.jax.arrays import register_parts
 from headrace.engines.jax.sight import none_seen, seen_with, sight
 from headrace.engines.metrics import watched
 from headrace.envs.base import TimeStep

@@ -9,7 +9,7 @@ from ale_py import Action, roms
 
 from headrace.envs.atari import GAMES, REPLAYED, AtariRules, LivesIgnored
 from headrace.envs.atari.console import Console, ReplayedConsole
-from headrace.envs.atari.picture import Picture
+from headrace.envs.atari.pixels import Picture
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 
 SIZE = (84, 84)

@@ -1,21 +1,19 @@
-"""A Gymnasium environment as a host environment."""
+"""A Gymnasium environment as a host environment: its observations, its actions, and the clock beside them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 
 from headrace.envs.base import EnvSpec, TimeStep, check_action, check_saved
 from headrace.envs.gym import IMPORTS, GymRules, Shown, require_module_name
-from headrace.envs.gym.actions import action_space
-from headrace.envs.gym.clock import WithClock
 from headrace.envs.gym.saving import CannotSave, restore_layers, save_layers
 from headrace.errors import BadSetting, EnvironmentFault, HeadraceError, raised, unknown
 from headrace.part import Keywords, at_path, imported
@@ -221,3 +219,64 @@ def _channels_come_first(shape: tuple[int, ...]) -> bool:
         return False
     first, side = shape[0], min(shape[1:])
     return side > LONG and first <= min(LONG, side // 4)
+
+
+REMEDY = "A wrapper (--set env.wrappers=my_package.Wrapper) can change that, see gymnasium.wrappers.TransformAction"
+
+
+def action_space(name: str, space: gymnasium.Space) -> tuple[Callable[[Any], Any], tuple[str, ...]]:
+    """What the environment is given for an agent's action, and the names of the actions, or of a box's coordinates."""
+    if isinstance(space, Discrete):
+        first = int(space.start)
+        return (lambda action: first + action), tuple(str(action) for action in range(int(space.n)))
+    if not isinstance(space, Box):
+        raise BadSetting(f"{name} has the actions {space}: only a Discrete space or a Box can be learnt. {REMEDY}")
+    _require_box(name, space)
+    low, high, dtype = space.low.astype(np.float64), space.high.astype(np.float64), space.dtype
+
+    def scaled(action: Any) -> np.ndarray:
+        share = (np.clip(np.asarray(action, np.float64), -1, 1) + 1) / 2
+        return np.clip(low + share * (high - low), low, high).astype(dtype)
+
+    return scaled, tuple(str(i) for i in range(space.shape[0]))
+
+
+def _require_box(name: str, space: Box) -> None:
+    """An error where a box has no room that a number between -1 and 1 could be scaled to."""
+    why = ""
+    if len(space.shape) != 1 or 0 in space.shape:
+        why = f"has the shape {space.shape}: only a vector of numbers can be learnt"
+    elif not np.issubdtype(space.dtype, np.floating):
+        why = f"is of {space.dtype}: only real numbers can be learnt in a box, whole ones as a Discrete space"
+    elif not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        why = "has no bounds in some direction: actions are scaled to bounds"
+    elif not (space.low < space.high).all():
+        why = "has a direction without room, in which low is not below high"
+    if why:
+        raise BadSetting(f"{name}'s box of actions {space} {why}. {REMEDY}")
+
+
+class WithClock(gymnasium.Wrapper):
+    """Observations end with the share of the time limit that has passed, less 1/2."""
+
+    def __init__(self, name: str, env: gymnasium.Env, steps: int) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, Box) or len(space.shape) != 1:
+            raise BadSetting(f"{name} shows {space}: the clock (env.clock) is one more number of a vector")
+        self._limit, self._passed = int(getattr(env.spec, "max_episode_steps", None) or steps), 0
+        low, high = np.append(space.low, -0.5), np.append(space.high, np.inf)
+        self.observation_space = Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        seen, info = self.env.reset(**kwargs)
+        self._passed = 0
+        return self._with(seen), info
+
+    def step(self, action: Any) -> Any:
+        seen, *rest = self.env.step(action)
+        self._passed += 1
+        return self._with(seen), *rest
+
+    def _with(self, seen: Any) -> np.ndarray:
+        return np.append(np.asarray(seen, np.float32), np.float32(self._passed / self._limit - 0.5))

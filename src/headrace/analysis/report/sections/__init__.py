@@ -5,13 +5,10 @@ from __future__ import annotations
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
 from headrace.analysis.report.parts import Section
-from headrace.analysis.report.sections.claims import claims
-from headrace.analysis.report.sections.costs import ablations, costs
-from headrace.analysis.report.sections.curves import learning_curves
+from headrace.analysis.report.sections.curves import learning_curves, representation
 from headrace.analysis.report.sections.overview import overview
-from headrace.analysis.report.sections.representation import representation
 from headrace.analysis.report.sections.runs import runs
-from headrace.analysis.report.sections.scores import aggregates, results
+from headrace.analysis.report.sections.scores import ablations, aggregates, claims, costs, results
 
 
 def all_parts(context: Context, gallery: Gallery) -> list[Section]:

@@ -20,7 +20,7 @@ from headrace.analysis.scores import Group
 from headrace.analysis.table import NOTHING
 from headrace.errors import HeadraceError, counted
 from headrace.runs.folder import SPEED
-from headrace.runs.rows import last_rows
+from headrace.runs.tables import last_rows
 from headrace.training.curve import step_label
 
 LISTED = 50  # rows of a table of troubles
