@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from headrace.runs.rows import picked
-from headrace.training.periodic import EPSILON, MAX_STEPS, SEED
 from pack import cells
 
 import headrace
@@ -33,8 +31,9 @@ from headrace.runs import checkpoints, manifest, packs
 from headrace.runs.checkpoints import Saved
 from headrace.runs.files import write_atomically
 from headrace.runs.folder import CHECKPOINTS, EVALUATIONS, METRICS, SCORED_POINTS
+from headrace.runs.tables import picked
 from headrace.runs.zoo import HOME, names
-from headrace.training.evaluation import host_of, newest_checkpoint, played
+from headrace.training.evaluation import EPSILON, MAX_STEPS, SEED, host_of, newest_checkpoint, played
 from headrace.training.run import run_of
 
 PAGE = Path(__file__).parents[1] / "docs/zoo.md"

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.runs.checkpoints import NAME
 from headrace.runs.folder import RunFolder
-from headrace.training.progress import Silent
+from headrace.training.progress import Progress
 from headrace.training.single import Trained, train
 from tests.sweep.support import holding
 
@@ -65,7 +65,7 @@ class Command:
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
-class StopAt(Silent):
+class StopAt(Progress):
     """Presses Ctrl-C once the run has reached a step, and remembers what was said."""
 
     def __init__(self, step: int) -> None:

@@ -60,11 +60,9 @@ def added(default: Any) -> Any:
     return field(default=default, metadata={"added": True})
 
 
-def check_positive(part: Part, name: str, remedy: str) -> None:
-    """An error where the number is not above zero, with what to write instead."""
-    value = getattr(part, name)
-    if value <= 0:
-        raise BadSetting(f"{type(part).__name__}.{name} must be > 0, got {value!r}; {remedy}")
+def positive(default: float, remedy: str) -> Any:
+    """A number above zero; the error for another says the remedy."""
+    return field(default=default, metadata={"positive": remedy})
 
 
 @dataclass(frozen=True)
@@ -150,6 +148,8 @@ def _number(owner: str, f: dataclasses.Field[Any], value: Any, kind: Callable[[A
         raise BadSetting(f"{owner}.{f.name} must be a number, got {value!r}")
     if abs(value) > sys.float_info.max or value != value or kind(value) != value:
         raise BadSetting(f"{owner}.{f.name} must be {'a whole' if kind is int else 'a finite'} number, got {value!r}")
+    if (remedy := f.metadata.get("positive")) and value <= 0:
+        raise BadSetting(f"{owner}.{f.name} must be > 0, got {kind(value)!r}; {remedy}")
     low, high = f.metadata.get("low", -math.inf), f.metadata.get("high", math.inf)
     if f.metadata.get("shape"):
         low = 1

@@ -8,7 +8,7 @@ import pytest
 from headrace.analysis.curves import env_curves, grid, mean_curve, suite_curves
 from headrace.analysis.paper import UNITS
 from headrace.analysis.records import find_runs
-from headrace.analysis.scores import Gap, agent_order, groups, tidy
+from headrace.analysis.scores import Gap, agent_order, groups
 from headrace.training.run import make_run
 from tests.analysis.synthetic import MINATAR, store, write_run
 
@@ -77,11 +77,11 @@ def test_an_agent_that_has_no_guard_makes_no_group_of_guarded_ones(tmp_path):
     assert titles("strq", out=tmp_path / "neither") == {"minatar, 1M steps": ["strq"]}
 
 
-def test_the_tidy_table_has_every_run(tmp_path):
+def test_every_run_is_found_with_its_state_and_the_points_of_its_score(tmp_path):
     write_run(tmp_path, one(), 1.0)
     write_run(tmp_path, one(seed=1), 1.0, status="interrupted", share=0.1, rows=200)
-    rows = tidy(find_runs(tmp_path).records)
-    assert [(r.seed, r.state, r.points) for r in rows] == [(0, "finished", 50), (1, "interrupted", 20)]
+    found = find_runs(tmp_path).records
+    assert [(r.seed, r.state, r.score.points) for r in found] == [(0, "finished", 50), (1, "interrupted", 20)]
 
 
 def test_variants_come_in_the_papers_order():

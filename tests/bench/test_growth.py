@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from headrace.training.pace import Pace
-from headrace.training.progress import Silent
+from headrace.training.progress import Progress
 from headrace.training.run import Run, make_run
 from headrace.training.single import train_run
 
 
-class Watched(Silent):
+class Watched(Progress):
     """Notes how much memory the process holds each time the run has gone so many steps further."""
 
     def __init__(self, every: int) -> None:

@@ -27,7 +27,7 @@ from headrace.errors import HeadraceError
 from headrace.runs import lock
 from headrace.runs.folder import RunFolder
 from headrace.training import curve
-from headrace.training.progress import Silent
+from headrace.training.progress import Progress
 from headrace.training.single import train
 from tests.small_runs import assert_same_result, only_run
 
@@ -140,7 +140,7 @@ def some_of(found: list[Point], tried: set[str]) -> list[Point]:
     return kept
 
 
-class Quiet(Silent):
+class Quiet(Progress):
     """Asks the process to stop, at the step where it is to."""
 
     def __init__(self, stop: float) -> None:

@@ -15,7 +15,7 @@ from headrace.errors import BadSetting, HeadraceError, RunConflict, UnknownName
 from headrace.runs.folder import RunFolder
 from headrace.runs.lock import claim
 from headrace.sweep import driver
-from headrace.sweep.display import Quiet
+from headrace.sweep.display import Display
 from headrace.sweep.driver import Swept, sweep
 from headrace.sweep.executor import EXECUTORS, LOCK
 from headrace.sweep.plan import grid
@@ -26,7 +26,7 @@ from tests.sweep.scripted import Scripted
 PLAN = grid("qrc", "minatar/breakout", seeds="0:4", steps=100)
 
 
-class Heard(Quiet):
+class Heard(Display):
     """Remembers what was shown."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from headrace.sweep.plan import grid
 from headrace.sweep.status import standing
 from headrace.training.fleet import FleetResult, _together, train_fleet
 from headrace.training.pace import Pace
-from headrace.training.progress import Silent
+from headrace.training.progress import Progress
 from headrace.training.run import Run
 from headrace.training.single import train_run
 from tests.small_runs import Command, StopAt, checkpoint_steps
@@ -46,7 +46,7 @@ RUNS = tiny(*GRID)
 HOW = ("--on", "fleet", "--checkpoint-every", "500")
 
 
-class Notices(Silent):
+class Notices(Progress):
     def __init__(self) -> None:
         self.notices: list[str] = []
 
@@ -119,7 +119,7 @@ def fleet_of(out: Path, runs: list[Run] = RUNS, **more: Any) -> FleetResult:
     return train_fleet(runs, out, **{"checkpoint_every": 500, **more})
 
 
-class Removes(Silent):
+class Removes(Progress):
     """A table, once the fleet has reached a step."""
 
     def __init__(self, table: Path, step: int) -> None:
@@ -262,7 +262,7 @@ def kept_by(folder: Path) -> dict[str, object]:
 
 @pytest.mark.usefixtures("programs")
 def test_the_folder_of_a_stream_is_that_of_a_single_run(undisturbed: Path, tmp_path: Path) -> None:
-    train_run(RUNS[0], tmp_path, (), Pace(500, 60.0), Silent(), draw=False)
+    train_run(RUNS[0], tmp_path, (), Pace(500, 60.0), Progress(), draw=False)
     theirs, ours = kept_by(tmp_path / RUNS[0].name), kept_by(undisturbed / RUNS[0].name)
     assert theirs["tables"].keys() == {"episodes.csv", "metrics.csv", "speed.csv"}  # type: ignore[attr-defined]
     assert ours == {**theirs, "manifest": sorted([*theirs["manifest"], "streams"])}  # type: ignore[misc]

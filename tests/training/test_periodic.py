@@ -14,7 +14,7 @@ from headrace.errors import BadSetting, HeadraceError, TableChanged
 from headrace.runs.folder import RunFolder
 from headrace.training.evaluation import best_of, evaluate
 from headrace.training.fleet import train_fleet
-from headrace.training.progress import Silent
+from headrace.training.progress import Progress
 from headrace.training.single import Trained, train
 from tests.small_runs import WAYS, StopAt, assert_same_result, contents, small_train
 from tests.sweep.support import tiny
@@ -70,7 +70,7 @@ def test_a_run_stopped_between_evaluations_continues_with_the_same_rows(judged: 
     assert_same_result(stopped.path, judged.path)
 
 
-class Removes(Silent):
+class Removes(Progress):
     """The table of evaluations, once it has a row."""
 
     def __init__(self, out: Path) -> None:

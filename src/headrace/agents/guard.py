@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.part import Part, check_positive
+from headrace.part import Part, positive
 
 
 class Guard(Part, slot=True):
@@ -22,8 +22,4 @@ class Clip(Guard):
 
     Each gradient by itself: QRC has three."""
 
-    norm: float = 100.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "norm", "to leave gradients alone, use Unguarded()")
+    norm: float = positive(100.0, "to leave gradients alone, use Unguarded()")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.errors import BadSetting
-from headrace.part import Part, check_positive, within
+from headrace.part import Part, positive, within
 
 
 class Merge(Part, slot=True):
@@ -69,10 +69,9 @@ class Bounded(Merge):
     """What another merge makes of both updates, scaled to a Euclidean norm of at most `norm`, all modules together."""
 
     inner: Merge = Sum()
-    norm: float = 100.0
+    norm: float = positive(100.0, "to leave updates alone, use the inner merge by itself")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.inner, Bounded):
             raise BadSetting(f"Bounded.inner cannot be Bounded itself, got {self.inner!r}")
-        check_positive(self, "norm", "to leave updates alone, use the inner merge by itself")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.part import Part, check_positive
+from headrace.part import Part, positive
 
 
 class Limits(Part, slot=True):
@@ -20,8 +20,4 @@ class Unlimited(Limits):
 class Limited(Limits):
     """Standardised observations are clipped to [-limit, limit]; the statistics take in the raw ones."""
 
-    limit: float = 10.0  # standard deviations
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "limit", "to leave observations alone, use Unlimited()")
+    limit: float = positive(10.0, "to leave observations alone, use Unlimited()")  # standard deviations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from headrace.agents.guard import Clip, Guard, Unguarded
 from headrace.agents.network import Shapes
 from headrace.errors import BadSetting
-from headrace.part import Part, added, check_positive, shape, since, within
+from headrace.part import Part, added, positive, shape, since, within
 
 
 class Target(Part, slot=True):
@@ -107,12 +107,8 @@ class Sgd(StepSize):
 class Adaptive(StepSize):
     """Each parameter's step is divided by the root of its mean squared gradient; the error is limited (2605.06764)."""
 
-    epsilon: float = 0.1
+    epsilon: float = positive(0.1, "what was never needed would be divided by 0")
     limit: float = within(1.0, low=0.0)  # of the TD error
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "epsilon", "what was never needed would be divided by 0")
 
 
 @dataclass(frozen=True)
@@ -138,11 +134,8 @@ class Implicit(Intentional):
     """Intentional steps, shortened by how far the error falls of itself while they are taken (2505.01361)."""
 
     implicit: ClassVar[bool] = True
-    floor: float = within(1.0, low=0.0)  # kappa: the divisor is at least so many times that of Intentional
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "floor", "with less than nothing to divide by, a step would go the wrong way")
+    # kappa: the divisor is at least so many times that of Intentional
+    floor: float = positive(1.0, "with less than nothing to divide by, a step would go the wrong way")
 
 
 @dataclass(frozen=True)
@@ -151,11 +144,7 @@ class DecayedMaximum(StepSize):
     more than `td.lr` at once."""
 
     beta: float = within(0.999, 0.0, 1.0)  # fraction of the maximum kept
-    epsilon: float = 1e-8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "epsilon", "what has not moved yet would be divided by 0")
+    epsilon: float = positive(1e-8, "what has not moved yet would be divided by 0")
 
 
 @dataclass(frozen=True)

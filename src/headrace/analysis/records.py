@@ -22,8 +22,7 @@ from headrace.part import is_at_hand
 from headrace.runs import manifest, packs, zoo
 from headrace.runs.files import open_file
 from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score, status_of
-from headrace.runs.rows import last_rows, newest_step, sampled_rows
-from headrace.runs.tables import Columns
+from headrace.runs.tables import Columns, last_rows, newest_step, sampled_rows
 
 STATES = ("finished", "running", "interrupted", "diverged", "failed")  # in the order in which they are told
 PARTS = {METRICS, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest

@@ -1,4 +1,4 @@
-"""Scores of runs: a tidy table of all of them, and a matrix (seeds x tasks) for each agent of a suite and a budget.
+"""Scores of runs: a matrix (seeds x tasks) for each agent of a suite and a budget.
 
 Suites and budgets are never mixed. A run that is missing or did not finish is NaN in the matrix and has a line of its
 own in `Group.gaps`; nothing is filled in.
@@ -6,8 +6,7 @@ own in `Group.gaps`; nothing is filled in.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,21 +20,6 @@ from headrace.runs.folder import SCORED_POINTS
 from headrace.training.curve import step_label
 
 
-class Row(NamedTuple):
-    """One run in the tidy table."""
-
-    suite: str
-    steps: int
-    agent: str
-    env: str
-    seed: int
-    state: str
-    step: int
-    score: float  # NaN where no episode has finished
-    points: int  # log points that the score is the mean of; 50 but in a young run
-    run: str
-
-
 class Gap(NamedTuple):
     """A score that is not there, and why: `missing`, or the state of a run that did not finish."""
 
@@ -43,15 +27,6 @@ class Gap(NamedTuple):
     env: str
     seed: int
     why: str
-
-
-def tidy(records: Iterable[Record]) -> list[Row]:
-    return [_row(record) for record in records]
-
-
-def _row(r: Record) -> Row:
-    mean, points = (r.score.mean, r.score.points) if r.score else (math.nan, 0)
-    return Row(r.suite, r.steps, r.agent, r.env, r.seed, r.state, r.step, mean, points, r.name)
 
 
 @dataclass(frozen=True)

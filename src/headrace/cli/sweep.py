@@ -98,7 +98,7 @@ def exit_status(swept: Swept) -> int:
 
 
 def plan_of(words: argparse.Namespace) -> list[Run]:
-    from headrace.sweep.display import Quiet
+    from headrace.sweep.display import Display
     from headrace.sweep.plan import grid, left_out, read_plan
 
     given = {name: getattr(words, name) for name in GRID_ONLY if getattr(words, name) is not None}
@@ -107,7 +107,7 @@ def plan_of(words: argparse.Namespace) -> list[Run]:
             raise BadSetting(f"which environments? e.g. headrace sweep {words.plan!r} 'minatar/*'")
         plan = grid(words.plan, words.envs, **given)
         for said in left_out(words.plan, words.envs, given.get("settings", ())):
-            Quiet().notice(said)
+            Display().notice(said)
         return plan
     if words.envs is not None or given:
         extra = repr(words.envs) if words.envs is not None else f"--{'set' if 'settings' in given else min(given)}"

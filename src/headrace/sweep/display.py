@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from statistics import fmean, pstdev
-from typing import IO, Protocol
+from typing import IO
 
 from headrace.agents import name_of
 from headrace.errors import counted
@@ -18,29 +18,23 @@ LINE_SECONDS = 20.0
 SHOWN_RUNS = 8
 
 
-class Display(Protocol):
-    def show(self, found: Sequence[Standing]) -> None: ...
-    def notice(self, text: str) -> None: ...
-    def close(self) -> None: ...
+class Display:
+    """What a sweep shows while it goes on. This one shows nothing but notices, which go to standard error."""
 
-
-class Quiet:
-    """Shows nothing but notices, which go to standard error."""
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self._shown_at = time.monotonic()
 
     def show(self, found: Sequence[Standing]) -> None: ...
 
     def notice(self, text: str) -> None:
-        tell(sys.stderr, f"headrace: {text}\n")
+        tell(self.stream, f"headrace: {text}\n")
 
     def close(self) -> None: ...
 
 
-class Lines(Quiet):
+class Lines(Display):
     """Without a terminal: a line now and then."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self.stream = stream
-        self._shown_at = time.monotonic()
 
     def show(self, found: Sequence[Standing]) -> None:
         now = time.monotonic()
@@ -51,11 +45,11 @@ class Lines(Quiet):
             tell(self.stream, f"headrace: {summary(found)}{more}\n")
 
 
-class Live:
+class Live(Display):
     """Live lines at the bottom of a terminal."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self.stream = stream
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        super().__init__(stream)
         self._drawn, self._shown_at = 0, 0.0
 
     def show(self, found: Sequence[Standing]) -> None:
@@ -66,7 +60,7 @@ class Live:
 
     def notice(self, text: str) -> None:
         self._draw([])
-        tell(self.stream, f"headrace: {text}\n")
+        super().notice(text)
 
     def close(self) -> None:
         self._draw([])
@@ -79,9 +73,7 @@ class Live:
 
 def for_terminal(quiet: bool = False) -> Display:
     """Live lines if standard error is a terminal, else a line now and then; neither if quiet."""
-    if quiet:
-        return Quiet()
-    return Live(sys.stderr) if sys.stderr.isatty() else Lines(sys.stderr)
+    return Display() if quiet else Live() if sys.stderr.isatty() else Lines()
 
 
 def lines(found: Sequence[Standing], width: int) -> list[str]:

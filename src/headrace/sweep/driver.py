@@ -15,7 +15,7 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.files import storage_errors
 from headrace.runs.folder import RunFolder
 from headrace.runs.lock import claim
-from headrace.sweep.display import Display, Quiet
+from headrace.sweep.display import Display
 from headrace.sweep.executor import (
     LOCK,
     Began,
@@ -69,7 +69,7 @@ def sweep(
     `stop_after` (seconds) ends the call early, with everything saved. `callbacks` is a module that has functions named
     `on_step`, `on_episode` or `on_log`; a run that one of them stops is left so until the next call.
     """
-    plan, folder, shown = resolved(runs, on, out), Path(out), display or Quiet()
+    plan, folder, shown = resolved(runs, on, out), Path(out), display or Display()
     if not plan:
         raise BadSetting("an empty plan: there is nothing to train")
     options = Options(

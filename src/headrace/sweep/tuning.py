@@ -23,7 +23,7 @@ from headrace.errors import BadSetting, HeadraceError
 from headrace.runs.files import read_file
 from headrace.runs.folder import METRICS
 from headrace.runs.tables import read_table
-from headrace.sweep.display import Display, Quiet
+from headrace.sweep.display import Display
 from headrace.sweep.driver import Swept, sweep
 from headrace.sweep.plan import grid, seed_list
 from headrace.training.run import Run, whole
@@ -105,7 +105,7 @@ class Tuning:
         steps: float = 1_000_000,
         settings: Sequence[str] = (),
         seed: float = 0,
-        display: Callable[[], Display] = Quiet,
+        display: Callable[[], Display] = Display,
         **how: Any,
     ) -> None:
         require_optuna()

@@ -39,7 +39,7 @@ def one_core() -> dict[str, str]:
     return {**ONE_CORE, "XLA_FLAGS": flags if ONE_THREAD in flags else f"{flags} {ONE_THREAD}".strip()}
 
 
-class Reporter:
+class Reporter(Progress):
     """Reports a run's progress to another process. `asked` says whether a stop was requested before training began."""
 
     def __init__(self, asked: Callable[[], bool]) -> None:
@@ -48,23 +48,16 @@ class Reporter:
     def tell(self, step: int, rate: float) -> None:
         raise NotImplementedError
 
-    def notice(self, what: str) -> None:
-        raise NotImplementedError
-
     def say(self, what: str) -> None:
         """Called once training handles stop signals: repeats a request that came earlier."""
         if self._asked():
             signal.raise_signal(signal.SIGTERM)
-
-    def metrics(self, means: dict[str, float]) -> None: ...
 
     def show(self, run: Any, step: int, rate: float, mean_return: float) -> None:
         now = time.monotonic()
         if now - self._told_at >= SAY_SECONDS:
             self._told_at = now
             self.tell(step, rate)
-
-    def close(self) -> None: ...
 
 
 class Answers(Reporter):

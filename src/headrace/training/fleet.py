@@ -16,7 +16,7 @@ from headrace.training.driver import Driver
 from headrace.training.evaluation import evaluations
 from headrace.training.member import Member, details_of
 from headrace.training.pace import LOG_EVERY, Pace
-from headrace.training.progress import Progress, Silent
+from headrace.training.progress import Progress
 from headrace.training.run import Run, seconds, whole
 
 
@@ -60,7 +60,7 @@ def train_fleet(
         stands = {member.run.name: member.folder.status for member in members}
         rows = [member for member in members if member.folder.status != "finished"]
         left = [member for member in rows if member.live]
-        pace, shown = Pace(every, checkpoint_seconds), progress or Silent()
+        pace, shown = Pace(every, checkpoint_seconds), progress or Progress()
         until = None if stop_after is None else time.monotonic() + stop_after
         while left:
             chosen = _together([member for member in left if member.folder.status != "failed"] or left, shown.notice)

@@ -22,7 +22,7 @@ from headrace.training.evaluation import STEP
 from headrace.training.health import Finding, Watch
 from headrace.training.pace import Speed
 from headrace.training.run import Run
-from headrace.training.sinks import Sink, open_sinks
+from headrace.training.sinks import Sink, Source, open_sinks
 
 RECENT = 100  # episodes in the reported return
 
@@ -63,7 +63,7 @@ class Member:
         return (checkpoint.arrays, checkpoint.state) if checkpoint else None
 
     def open_sinks(self, names: Sequence[str], step: int, tell: Tell) -> None:
-        self.sinks = open_sinks(names, self.run.name, self.folder.path, self.run.identity(), step, tell)
+        self.sinks = open_sinks(names, Source(self.run.name, self.folder.path, self.run.identity(), step), tell)
 
     @property
     def mean_return(self) -> float:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from headrace.agents import agent_named, nearest_name
 
@@ -18,16 +18,8 @@ RENEW_SECONDS = 0.2
 SAY_SECONDS = 1.0
 
 
-class Progress(Protocol):
-    def say(self, what: str) -> None: ...
-    def notice(self, what: str) -> None: ...
-    def metrics(self, means: dict[str, float]) -> None: ...
-    def show(self, run: Any, step: int, rate: float, mean_return: float) -> None: ...
-    def close(self) -> None: ...
-
-
-class Silent:
-    """Shows nothing but notices, which go to standard error."""
+class Progress:
+    """What training tells while it goes on. This one shows nothing but notices, which go to standard error."""
 
     def say(self, what: str) -> None: ...
 
@@ -41,7 +33,7 @@ class Silent:
     def close(self) -> None: ...
 
 
-class Line:
+class Line(Progress):
     """One line on a terminal."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -114,7 +106,7 @@ def width_of(stream: IO[str]) -> int:
 
 def for_terminal(quiet: bool = False) -> Progress:
     """A live line where standard error is a terminal and nobody asked for quiet."""
-    return Silent() if quiet or not sys.stderr.isatty() else Line(sys.stderr)
+    return Progress() if quiet or not sys.stderr.isatty() else Line(sys.stderr)
 
 
 def line(run: Any, step: int, rate: float, mean_return: float, means: dict[str, float], width: int) -> str:

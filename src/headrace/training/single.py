@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from headrace.agents import Agent
 from headrace.engines.base import Alone, EpisodeResult
 from headrace.envs.registry import EnvLike
-from headrace.errors import Diverged, HeadraceError, unknown
+from headrace.errors import Diverged
 from headrace.runs.files import require_folder
 from headrace.runs.folder import RunFolder, Score, score
 from headrace.runs.manifest import FILE
@@ -19,9 +19,9 @@ from headrace.training.driver import Driver
 from headrace.training.evaluation import Evaluations, evaluations, require_second
 from headrace.training.member import Member, details_of
 from headrace.training.pace import Pace
-from headrace.training.progress import Progress, Silent
+from headrace.training.progress import Progress
 from headrace.training.run import Run, make_run, whole
-from headrace.training.sinks import SINKS
+from headrace.training.sinks import require_sinks
 
 
 class Trained(NamedTuple):
@@ -87,21 +87,12 @@ def train(
     """
     run = make_run(agent, env, seed=seed, steps=steps, settings=settings, engine=engine, form=form)
     every = None if checkpoint_every is None else whole("checkpoint_every", checkpoint_every, 1)
-    _require(sinks)
+    require_sinks(sinks)
     callbacks, wanted = Callbacks(on_step, on_episode, on_log), evaluations(eval_every, eval_episodes)
     if wanted:
         require_second(run)
-    pace, shown = Pace(every, checkpoint_seconds), progress or Silent()
+    pace, shown = Pace(every, checkpoint_seconds), progress or Progress()
     return train_run(run, out, sinks, pace, shown, callbacks=callbacks if any(callbacks) else None, evaluated=wanted)
-
-
-def _require(sinks: Sequence[str]) -> None:
-    """Fails early if a sink's package is missing, before anything is written."""
-    for name in sinks:
-        if name not in SINKS:
-            raise unknown("sink", name, SINKS)
-        if find_spec(SINKS[name].package) is None:
-            raise HeadraceError(f"the sink {name!r} needs a package that is missing: pip install 'headrace[{name}]'")
 
 
 def train_run(

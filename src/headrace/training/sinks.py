@@ -15,9 +15,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from headrace.errors import HeadraceError, unknown
 
@@ -26,8 +27,9 @@ MLFLOW_TAG = "headrace.training.run"  # finds the MLflow run of a resumed run
 MLFLOW_PARAMETER = 500  # characters that every MLflow store takes for a parameter's value
 
 
-class Sink(Protocol):
-    """Takes what is logged at a step. After a crash a resumed run may give it the same step again."""
+class Sink:
+    """Takes what is logged at a step. After a crash a resumed run may give it the same step again. This one keeps
+    nothing: it stands where a sink has failed."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
@@ -43,25 +45,19 @@ class Source(NamedTuple):
     start: int  # the step from which it is (again) trained
 
 
-def open_sinks(
-    names: Sequence[str],
-    run_name: str,
-    run_path: str | Path,
-    config: Mapping[str, Any],
-    start_step: int = 0,
-    notify: Callable[[str], None] | None = None,
-) -> list[Sink]:
-    """One sink for each name; HeadraceError before anything is opened if a name or a package is missing.
-
-    `notify` is told, once, of a sink that failed later on; without it the notice goes to standard error.
-    """
-    wanted = list(dict.fromkeys(names))
-    for name in wanted:
+def require_sinks(names: Sequence[str]) -> None:
+    """Fails early if a sink's package is missing, before anything is written."""
+    for name in names:
         if name not in SINKS:
             raise unknown("sink", name, SINKS)
-    packages = {name: _package(name) for name in wanted}
-    source = Source(run_name, Path(run_path), config, start_step)
-    return [Guarded(name, _opened(name, packages[name], source), notify or _to_stderr) for name in wanted]
+        if find_spec(SINKS[name].package) is None:
+            raise HeadraceError(f"the sink {name!r} needs a package that is missing: pip install 'headrace[{name}]'")
+
+
+def open_sinks(names: Sequence[str], source: Source, notify: Callable[[str], None]) -> list[Sink]:
+    """One sink for each name; `notify` is told, once, of a sink that fails later on."""
+    packages = {name: _package(name) for name in names}
+    return [Guarded(name, _opened(name, package, source), notify) for name, package in packages.items()]
 
 
 def _package(name: str) -> ModuleType:
@@ -81,11 +77,7 @@ def _opened(name: str, package: ModuleType, source: Source) -> Sink:
         raise HeadraceError(f"the sink {name!r} could not be opened: {error}") from error
 
 
-def _to_stderr(notice: str) -> None:
-    print(notice, file=sys.stderr)
-
-
-class Guarded:
+class Guarded(Sink):
     """Passes on what is finite; at the first failure of the sink behind it, closes that and says so."""
 
     def __init__(self, name: str, sink: Sink, notify: Callable[[str], None]) -> None:
@@ -99,7 +91,7 @@ class Guarded:
             self._try(lambda: self._sink.log(int(step), finite))
 
     def close(self) -> None:
-        sink, self._sink = self._sink, Closed()
+        sink, self._sink = self._sink, Sink()
         self._try(sink.close)
 
     def _try(self, action: Callable[[], None]) -> None:
@@ -107,19 +99,9 @@ class Guarded:
             with redirect_stdout(sys.stderr):
                 action()
         except Exception as error:
-            failed, self._sink = self._sink, Closed()
+            failed, self._sink = self._sink, Sink()
             self._notify(f"the sink {self.name!r} failed and is closed; the run goes on: {error!r}")
             _close_quietly(failed)
-
-
-class Closed:
-    """The absence of a sink."""
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def _close_quietly(sink: Sink) -> None:
@@ -127,7 +109,7 @@ def _close_quietly(sink: Sink) -> None:
         sink.close()
 
 
-class TensorBoard:
+class TensorBoard(Sink):
     def __init__(self, package: ModuleType, source: Source) -> None:
         # TensorBoard hides what was logged at `purge_step` or later before a crash: those steps come again.
         self._writer = package.SummaryWriter(logdir=str(source.path / "tensorboard"), purge_step=source.start + 1)
@@ -140,7 +122,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class Wandb:
+class Wandb(Sink):
     """Offline unless WANDB_MODE says otherwise: `wandb sync RUN/wandb/offline-*` uploads it later."""
 
     def __init__(self, package: ModuleType, source: Source) -> None:
@@ -162,7 +144,7 @@ class Wandb:
         self._run.finish()
 
 
-class Mlflow:
+class Mlflow(Sink):
     """Files under the run's folder unless MLFLOW_TRACKING_URI says otherwise."""
 
     def __init__(self, package: ModuleType, source: Source) -> None:
@@ -208,7 +190,7 @@ def _mlflow_uri(path: Path) -> str:
     return (path.absolute() / "mlruns").as_uri()
 
 
-class Trackio:
+class Trackio(Sink):
     """Where trackio keeps its projects (TRACKIO_DIR), so that `trackio show` finds them."""
 
     def __init__(self, package: ModuleType, source: Source) -> None:

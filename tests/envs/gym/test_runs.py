@@ -15,7 +15,7 @@ import pytest
 from headrace.errors import BadSetting, EnvironmentFault, StorageFull
 from headrace.runs.folder import RunFolder, RunWriter
 from headrace.training.evaluation import evaluate
-from headrace.training.progress import Silent
+from headrace.training.progress import Progress
 from headrace.training.run import run_of
 from headrace.training.single import Trained, train
 from tests.envs.gym import toys
@@ -29,7 +29,7 @@ def go(out: Path, name: str, progress: Any = None, **changes: Any) -> Trained:
     return train("strq", f"{TOYS}{name}-v0", settings=["network=Mlp((8,), 8)"], out=out, **wanted)
 
 
-class Heard(Silent):
+class Heard(Progress):
     def __init__(self) -> None:
         self.notices: list[str] = []
 
