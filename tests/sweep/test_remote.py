@@ -11,7 +11,7 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import LOCK, Began, Job, Moved, Options, order
-from headrace.sweep.remote import ProgressFile, ProgressReader, Report, require_package, tidy, train_remotely
+from headrace.sweep.remote import Cluster, ProgressFile, ProgressReader, Report, require_package, train_remotely
 from headrace.sweep.worker import train_one
 from headrace.training.pace import stop_requests
 from tests.sweep.support import tiny
@@ -51,7 +51,7 @@ def test_a_beacon_is_seen_to_begin_to_move_and_to_end(out: Path, watch: Progress
     assert watch.news([JOB]) == []
     shown.close()
     assert watch.news([JOB]) == []
-    tidy(out)
+    Cluster(out, Options()).close()
     assert [path.name for path in out.iterdir()] == [LOCK]
 
 

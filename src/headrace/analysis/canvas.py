@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.style import EDGE, FAINT, INK, Look, Looks
+from headrace.analysis.style import Look, Looks
 from headrace.errors import HeadraceError
 from headrace.runs.files import storage_errors, write_atomically
-from headrace.training.curve import step_label
+from headrace.training import curve
+from headrace.training.curve import INK, step_label
 
 FORMATS = ("png", "pdf")
 DPI = 130
@@ -32,14 +33,9 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure, in inches, without matplotlib's global state."""
+    """An empty figure, in inches."""
     require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
+    return curve.new_figure(width, height, DPI)
 
 
 def panels(
@@ -79,11 +75,7 @@ def style(axes: Any, heading: str = "", x: str = "", y: str = "") -> None:
     axes.set_title(heading, loc="left", fontsize=9.5, color=INK, pad=5)
     axes.set_xlabel(x, fontsize=8.5, color=INK)
     axes.set_ylabel(y, fontsize=8.5, color=INK)
-    axes.grid(color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(EDGE)
-    axes.tick_params(colors=INK, length=3, width=0.6, labelsize=8)
+    curve.plain(axes, labelsize=8)
 
 
 def steps_axis(axes: Any, steps: int) -> None:

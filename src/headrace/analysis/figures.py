@@ -14,7 +14,8 @@ from headrace.analysis.latents import Latents
 from headrace.analysis.paper import even_unit
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import AGGREGATES, Interval, bootstrap, percentiles, profile, task_means
-from headrace.analysis.style import EDGE, FAINT, INK, PAPER_INK, Look, Looks
+from headrace.analysis.style import PAPER_INK, Look, Looks
+from headrace.training.curve import EDGE, FAINT, INK
 
 METRIC_LABELS = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_gap": "optimality gap (less is better)"}
 THRESHOLDS = 101

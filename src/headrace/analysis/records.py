@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -101,10 +101,11 @@ class Found:
         return [*said, *duplicates(self.records)[1]]
 
 
-def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
+def find_runs(folders: str | Path | Iterable[str | Path], read: Callable[[Path], Record] | None = None) -> Found:
     """The runs below the folders, at any depth, sorted by suite, budget, agent, environment and seed.
 
-    Raises HeadraceError where a folder does not exist; an empty one has no runs.
+    Each is read by `read_record`, or by another function that gives a record. Raises HeadraceError where a folder does
+    not exist; an empty one has no runs.
     """
     roots = [folders] if isinstance(folders, str | Path) else list(folders)
     records: dict[Path, Record] = {}
@@ -117,7 +118,7 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
             if not names & {manifest.FILE, *PARTS}:
                 others = (name for name in names - {packs.FILE} if not name.startswith("."))
                 foreign += sum((path / name).is_file() for name in others)
-            for found in _runs_at(path, names):
+            for found in _runs_at(path, names, read or read_record):
                 if isinstance(found, Record):
                     records[found.path.resolve()] = found
                 else:
@@ -125,7 +126,7 @@ def find_runs(folders: str | Path | Iterable[str | Path]) -> Found:
     return Found(sorted(records.values(), key=lambda r: (*r.place, r.engine, r.name)), problems, foreign)
 
 
-def _runs_at(folder: Path, names: set[str]) -> Iterator[Record | Problem]:
+def _runs_at(folder: Path, names: set[str], read: Callable[[Path], Record]) -> Iterator[Record | Problem]:
     """The run whose folder this is and those in its pack, or why they cannot be read."""
     paths = [folder] if manifest.FILE in names else []
     if not paths and names & PARTS:
@@ -137,7 +138,7 @@ def _runs_at(folder: Path, names: set[str]) -> Iterator[Record | Problem]:
             yield Problem(folder / packs.FILE, str(error).removeprefix(f"{folder / packs.FILE} "))
     for path in paths:
         try:
-            yield read_record(path)
+            yield read(path)
         except (HeadraceError, OSError) as error:
             yield Problem(path, _without(path, error))
 

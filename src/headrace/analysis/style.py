@@ -67,7 +67,6 @@ def lifted(colour: str) -> str:
     return next(shade for shade in mixed if contrast(shade, DARK_GROUND) >= ENOUGH)
 
 
-INK, FAINT, EDGE = "#222222", "#DDDDDD", "#999999"
 PAPER_INK = "#555555"  # the paper's own numbers, in every figure
 
 

@@ -6,16 +6,14 @@ import os
 import secrets
 import selectors
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import BadSetting, HeadraceError
-from headrace.sweep.executor import Ended, Event, Job, Options, Said, one_by_one, order
+from headrace.sweep.executor import Ended, Event, Job, Options, Said, order
 from headrace.sweep.processes import Program
-from headrace.sweep.remote import ProgressReader, require_package, tidy
+from headrace.sweep.remote import Cluster, require_package
 from headrace.sweep.workers import available_cores
-from headrace.training.run import Run
 
 CONNECT_SECONDS = 60.0  # in which a cluster must answer, or one on this machine be started
 GOODBYE_SECONDS = 10.0  # in which a cluster that we started must be gone
@@ -26,27 +24,17 @@ LOST = "the Ray cluster was lost; its runs continue from their checkpoints once 
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "20"}
 
 
-class Ray:
+class Ray(Cluster):
     """Submits jobs through a bridge process, the Ray driver; if the cluster is lost a new bridge is started."""
 
     def __init__(self, out: Path, options: Options) -> None:
         require_package("ray", "ray")
-        self.out, self.options = out, options
+        super().__init__(out, options)
         self.address = _checked(options.address or os.environ.get("RAY_ADDRESS", ""))
-        self._watch = ProgressReader(out)
-        self._waiting: list[Job] = []
         self._given: dict[int, Job] = {}  # by number
         self._numbered = self._losses = 0
-        self._untold: list[Event] = []
-        self._stopping = False
         self._bridge: Program | None = None
         self._selector = selectors.DefaultSelector()
-
-    def jobs(self, runs: Sequence[Run]) -> list[Job]:
-        return one_by_one(runs)
-
-    def add(self, job: Job) -> None:
-        self._waiting.append(job)
 
     def wait(self, seconds: float) -> list[Event]:
         events, self._untold = self._untold, []
@@ -59,9 +47,7 @@ class Ray:
         return [*events, *self._watch.news(self._given.values())]
 
     def stop(self) -> None:
-        self._stopping = True
-        self._untold += [Ended(job, {}) for job in self._waiting]
-        self._waiting = []
+        super().stop()
         if self._bridge:
             self._bridge.tell({"stop": True})
 
@@ -69,7 +55,7 @@ class Ray:
         if self._bridge:
             self._part(GOODBYE_SECONDS)
         self._selector.close()
-        tidy(self.out)
+        super().close()
 
     def _give(self) -> None:
         room = (self.options.jobs or len(self._waiting) + len(self._given)) - len(self._given)

@@ -6,17 +6,17 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.envs.gym import IMPORTS
 from headrace.errors import HeadraceError
-from headrace.sweep.executor import LOCK, NOTES, Began, Event, Job, Moved
+from headrace.sweep.executor import LOCK, NOTES, Began, Ended, Event, Job, Moved, Options, one_by_one
 from headrace.sweep.worker import Order, Reporter, one_core, train_one
 from headrace.training.pace import stop_requests
-from headrace.training.run import run_of
+from headrace.training.run import Run, run_of
 
 RUNNING = "running"  # a file each for the runs that are being trained
 SAY_SECONDS = 2.0
@@ -117,11 +117,32 @@ class ProgressReader:
         return [*news, Moved(job, told["step"], told["rate"])] if told["step"] else news
 
 
-def tidy(out: Path) -> None:
-    """Removes empty folders of notes."""
-    for folder in (RUNNING, "slurm/jobs", "slurm/runs", "slurm", "."):
-        with suppress(OSError):
-            (out / NOTES / folder).resolve().rmdir()
+class Cluster:
+    """Base of the executors that train on other machines, one run a job; they watch them through those files."""
+
+    def __init__(self, out: Path, options: Options) -> None:
+        self.out, self.options = out, options
+        self._watch = ProgressReader(out)
+        self._waiting: list[Job] = []
+        self._untold: list[Event] = []
+        self._stopping = False
+
+    def jobs(self, runs: Sequence[Run]) -> list[Job]:
+        return one_by_one(runs)
+
+    def add(self, job: Job) -> None:
+        self._waiting.append(job)
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._untold += [Ended(job, {}) for job in self._waiting]
+        self._waiting = []
+
+    def close(self) -> None:
+        """Removes empty folders of notes."""
+        for folder in (RUNNING, "slurm/jobs", "slurm/runs", "slurm", "."):
+            with suppress(OSError):
+                (self.out / NOTES / folder).resolve().rmdir()
 
 
 def require_package(name: str, extra: str) -> None:

@@ -9,38 +9,27 @@ from pathlib import Path
 
 from headrace.errors import counted
 from headrace.runs.files import storage_errors
-from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, one_by_one, order
-from headrace.sweep.remote import ProgressReader, Report, tidy
+from headrace.sweep.executor import NOTES, Ended, Event, Job, Options, Said, order
+from headrace.sweep.remote import Cluster, Report
 from headrace.sweep.slurm_queue import ARRAY, SlurmQueue, SlurmRun
-from headrace.training.run import Run
 
 REPORT_SECONDS = 1.0  # between two looks for reports
 QUEUE_SECONDS = 10.0  # between two questions to Slurm
 
 
-class Slurm:
+class Slurm(Cluster):
     """Submitted jobs go on when the sweep is killed; the next sweep finds them by the notes in `.sweep/slurm`."""
 
     queue_of = SlurmQueue
 
     def __init__(self, out: Path, options: Options) -> None:
-        self.out, self.options = out.absolute(), options
+        super().__init__(out.absolute(), options)
         self.notes = self.out / NOTES / "slurm" / "runs"  # a file each for the runs that Slurm has: the job's number
         self.queue = self.queue_of(self.out / NOTES / "slurm" / "jobs", options)
         self.queue.require()
-        self._watch = ProgressReader(self.out)
-        self._waiting: list[Job] = []
         self._submitted: dict[str, Job] = {}  # by the job's number
         self._missed: set[str] = set()  # jobs that were not in the queue when we last asked
-        self._untold: list[Event] = []
         self._looked_at = self._asked_at = 0.0
-        self._stopping = False
-
-    def jobs(self, runs: Sequence[Run]) -> list[Job]:
-        return one_by_one(runs)
-
-    def add(self, job: Job) -> None:
-        self._waiting.append(job)
 
     def wait(self, seconds: float) -> list[Event]:
         events, self._untold = self._untold, []
@@ -59,15 +48,13 @@ class Slurm:
         return events
 
     def stop(self) -> None:
-        self._stopping = True
-        self._untold += [Ended(job, {}) for job in self._waiting]
-        self._waiting = []
+        super().stop()
         self._asked_at = 0.0
 
     def close(self) -> None:
         """Leaves running jobs to Slurm."""
         self.queue.close()
-        tidy(self.out)
+        super().close()
 
     def _submit(self) -> list[Event]:
         """Submits the jobs that Slurm does not have yet."""

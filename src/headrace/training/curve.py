@@ -17,7 +17,7 @@ from headrace.runs.files import write_atomically
 
 # Okabe and Ito's palette, which people with any common colour blindness can tell apart, without its pale yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-INK, FAINT = "#222222", "#DDDDDD"
+INK, FAINT, EDGE = "#222222", "#DDDDDD", "#999999"
 SUFFIXES = (".png", ".pdf")
 WINDOW = 100  # episodes
 POINTS = 1000  # more than this on a line cannot be seen
@@ -54,12 +54,27 @@ def step_label(steps: float, _position: int | None = None) -> str:
     return f"{steps:g}"
 
 
-def _figure(series: Sequence[Series], title: str) -> Any:
+def new_figure(width: float, height: float, dpi: int, layout: Any = None) -> Any:
+    """An empty figure, in inches, without matplotlib's global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 4.3), dpi=160, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(width, height), dpi=dpi, layout=layout, facecolor="white")
     FigureCanvasAgg(figure)
+    return figure
+
+
+def plain(axes: Any, **ticks: Any) -> None:
+    """A faint grid, and no frame but at the left and below."""
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(EDGE)
+    axes.tick_params(colors=INK, length=3, width=0.6, **ticks)
+
+
+def _figure(series: Sequence[Series], title: str) -> Any:
+    figure = new_figure(7.2, 4.3, 160, "constrained")
     axes, ends = figure.add_subplot(), list[float]()
     for number, (label, steps, returns) in enumerate(series):
         x, y = _thinned(np.asarray(steps, np.float64), np.asarray(returns, np.float64))
@@ -88,11 +103,7 @@ def _style(axes: Any, title: str, last_step: float) -> None:
     axes.set_ylabel(f"return (mean of the last {WINDOW} episodes)", color=INK)
     axes.xaxis.set_major_formatter(step_label)
     axes.set_xlim(0, 1.01 * last_step)
-    axes.grid(color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#999999")
-    axes.tick_params(colors=INK, length=3, width=0.6)
+    plain(axes)
 
 
 def _undated(path: Path) -> dict[str, None]:
