@@ -249,14 +249,9 @@ def imported(module: str) -> ModuleType:
     try:
         return import_module(module)
     except (Exception, SystemExit) as error:
-        remedy = (
-            f". Start in the folder that holds {module}, or put it on PYTHONPATH" if _is_absent(error, module) else ""
-        )
+        absent = isinstance(error, ModuleNotFoundError) and module.startswith(str(error.name))
+        remedy = f". Start in the folder that holds {module}, or put it on PYTHONPATH" if absent else ""
         raise HeadraceError(f"cannot import {module}: {type(error).__name__}: {error}{remedy}") from error
-
-
-def _is_absent(error: BaseException, module: str) -> bool:
-    return isinstance(error, ModuleNotFoundError) and module.startswith(str(error.name))
 
 
 def at_path(path: str) -> Any:

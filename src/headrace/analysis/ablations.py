@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import VARIANTS, agent_named, name_of, tweak
-from headrace.analysis.paper import METRICS, Value, aggregates, beside, even_unit, paper_unit, table, told
+from headrace.analysis.paper import METRICS, Value, aggregates, even_unit, paper_cell, paper_unit, table, told
 from headrace.analysis.score_tables import METRIC_TITLES
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, interval, mean, task_means
-from headrace.analysis.table import NOTHING, Cell, Table, between, spread
+from headrace.analysis.table import Cell, Table, between
 
 PAPER_ABLATIONS = ("atari", 10_000_000)
 
@@ -70,9 +70,9 @@ def _paper() -> dict[tuple[str, str], dict[str, Value]]:
 def present(group: Group) -> list[Ablation]:
     """The ablations of which the group has at least two agents, with those only; then every other setting there is.
 
-    The nine variants alone vary no setting: they are compared everywhere else.
+    The nine variants alone vary no setting: they are paper_cell everywhere else.
 
-    Agents that belong to no known ablation are compared with the variant that they were made from.
+    Agents that belong to no known ablation are paper_cell with the variant that they were made from.
     """
     found = [Ablation(a.name, a.title, tuple(pair for pair in a.agents if pair[1] in group.agents)) for a in known()]
     found = [a for a in found if len(a.agents) > 1 and not {agent for _, agent in a.agents} <= set(VARIANTS)]
@@ -105,7 +105,7 @@ def ablation_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
                 ours = aggregates(means[np.isfinite(means)])
                 theirs = paper.get((ablation.name, agent), {})
                 scaled = effect(group, agent, rng)
-                cells = [_cell(ours.get(metric), theirs.get(metric)) for metric in METRICS]
+                cells = [paper_cell(ours.get(metric), theirs.get(metric)) for metric in METRICS]
                 names = [group.title, ablation.title, value, agent]
                 rows.append([*map(Cell, names), *cells, Cell(between(*scaled))])
                 data += _rows(group, ablation, value, agent, ours, theirs, scaled)
@@ -115,10 +115,6 @@ def ablation_table(groups: Iterable[Group], rng: np.random.Generator) -> Table:
             )
     header = ["suite", "ablation", "value", "agent", *(METRIC_TITLES[m] for m in METRICS), "mean, one scale"]
     return Table("ablations", "Ablations (mean, median and IQM by the paper's formula)", header, rows, data, notes)
-
-
-def _cell(ours: Value | None, theirs: Value | None) -> Cell:
-    return beside(spread(*ours), theirs, ours.mean) if ours else beside(NOTHING, theirs)
 
 
 def _rows(

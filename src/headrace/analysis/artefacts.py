@@ -64,9 +64,8 @@ def tables(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Table]
 
 def pairs_table(group: Group, rng: np.random.Generator) -> Table:
     """The pairs of agents that the paper speaks of, those of which the group has scores."""
-    matrices = group.matrices(even_unit(group.suite))
-    known = {agent for agent, matrix in matrices.items() if np.isfinite(matrix).any()}
-    return comparison_table(group, pairwise(matrices, [pair for pair in PAIRS if set(pair) <= known], rng))
+    known = group.scored(even_unit(group.suite))
+    return comparison_table(group, pairwise(known, [pair for pair in PAIRS if set(pair) <= known.keys()], rng))
 
 
 def looks_in(groups: Sequence[Group]) -> Looks:
@@ -99,8 +98,7 @@ def _curves(group: Group, looks: Looks, rng: np.random.Generator) -> Iterator[Dr
 
 
 def _scores(group: Group, looks: Looks, rng: np.random.Generator) -> Iterator[Drawn]:
-    matrices = group.matrices(even_unit(group.suite))
-    known = {agent: matrix for agent, matrix in matrices.items() if np.isfinite(matrix).any()}
+    known = group.scored(even_unit(group.suite))
     if not known:
         return
     if group.has_many:
@@ -147,14 +145,11 @@ def shown_run(group: Group, agent: str, env: str, analysed: Mapping[str, Latents
 
 
 def _tsne(group: Group, env: str, runs: Sequence[Any]) -> Iterator[Drawn]:
-    found = {r.agent: read_points(r.path) for r in sorted(runs, key=lambda r: _tsne_order(r.agent))}
+    order = {agent: place for place, agent in enumerate(TSNE_AGENTS)}
+    found = {r.agent: read_points(r.path) for r in sorted(runs, key=lambda r: order.get(r.agent, len(order)))}
     for perplexity in sorted({p for points in found.values() for _, p in points}):
         rows = [(agent, {s: xy for (s, p), xy in points.items() if p == perplexity}) for agent, points in found.items()]
         rows = [(agent, points) for agent, points in rows if points]
         name = f"tsne_{group.slug}_{env.replace('/', '-')}_{perplexity:g}"
         caption = f"t-SNE of the latents on {env}, coloured by time."
         yield Drawn(name, caption, figures.tsne_panels(rows, perplexity, f"{env}, {group.title}", group.steps))
-
-
-def _tsne_order(agent: str) -> int:
-    return TSNE_AGENTS.index(agent) if agent in TSNE_AGENTS else len(TSNE_AGENTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -138,8 +137,6 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     written = []
     for kind in FORMATS:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
-        write_atomically(folder / f"{name}.{kind}", drawn.getvalue())
+        write_atomically(folder / f"{name}.{kind}", curve.drawn_as(kind, figure))
         written.append(folder / f"{name}.{kind}")
     return written

@@ -70,11 +70,10 @@ def examine(record: Record) -> Examined:
 def windows(agent: Agent, rows: Sequence[Row]) -> list[dict[str, float]]:
     """Means of what is known over at most ten equal windows, each named by its last step."""
     parts = np.array_split(np.arange(len(rows)), min(WINDOWS, len(rows))) if rows else []
-    return [_window(agent, [rows[i] for i in part]) for part in parts]
-
-
-def _window(agent: Agent, rows: Sequence[Row]) -> dict[str, float]:
-    return {"step": rows[-1]["step"], **{n: _mean([value(agent, row) for row in rows]) for n, value in COLUMNS.items()}}
+    return [
+        {"step": rows[part[-1]]["step"], **{n: _mean([of(agent, rows[i]) for i in part]) for n, of in COLUMNS.items()}}
+        for part in parts
+    ]
 
 
 def _mean(values: list[float]) -> float:

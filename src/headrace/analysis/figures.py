@@ -87,7 +87,7 @@ def _interval_mark(panel: Any, look: Look, found: Interval, row: float) -> None:
 def performance_profiles(group: Group, looks: Looks, rng: np.random.Generator) -> Any:
     """The share of runs above each score, averaged over tasks, with pointwise intervals."""
     unit = even_unit(group.suite)
-    matrices = {agent: m for agent, m in group.matrices(unit).items() if np.isfinite(m).any()}
+    matrices = group.scored(unit)
     top = max((float(np.nanquantile(m, 0.98)) for m in matrices.values()), default=1.0)
     thresholds = np.linspace(0.0, max(top, 1e-6), THRESHOLDS)
     figure, (panel,) = panels(1, 1, 6.4, 3.4, len(matrices))
@@ -156,7 +156,8 @@ def tsne_panels(rows: Sequence[tuple[str, Mapping[int, np.ndarray]]], perplexity
             shown = panel.scatter(*xy.T, c=time, s=1.2, cmap="viridis", linewidths=0, rasterized=True)
             panel.set(xticks=[], yticks=[])
             panel.spines[:].set_color(FAINT)
-            panel.set_title(_share(step, steps), fontsize=8.5, color=INK, pad=3)
+            when = "before training" if step == 0 else f"after {step / steps:.0%}"
+            panel.set_title(when, fontsize=8.5, color=INK, pad=3)
             if c == 0:
                 panel.set_ylabel(names[r], fontsize=9, color=INK)
     bar = figure.add_axes(((width - 0.95) / width, 0.35 / height, 0.12 / width, (height - 1.2) / height))
@@ -164,10 +165,6 @@ def tsne_panels(rows: Sequence[tuple[str, Mapping[int, np.ndarray]]], perplexity
     bar.tick_params(labelsize=7.5, colors=INK)
     title(figure, f"{words}: t-SNE of the latents, perplexity {perplexity:g}")
     return figure
-
-
-def _share(step: int, steps: int) -> str:
-    return "before training" if step == 0 else f"after {step / steps:.0%}"
 
 
 def latents_over_training(agents: Sequence[tuple[str, Latents]], looks: Looks, words: str) -> Any:

@@ -105,10 +105,6 @@ def _spread(means: np.ndarray) -> str:
     return spread(float(means.mean()), _std(means))
 
 
-def _mean(means: np.ndarray) -> float:
-    return float(means.mean())
-
-
 def _std(means: np.ndarray) -> float:
     return float(means.std()) if len(means) > 1 else math.nan
 
@@ -145,7 +141,7 @@ def _row(
     group: Group, agent: str, known: np.ndarray, centred: np.ndarray, silent: Any, runs: list[Latents], theirs: Any
 ) -> dict[str, Any]:
     ranks = {"effective_rank": known, "effective_rank_centred": centred}
-    spread_over = {f"{name}{of}": f(x) for name, x in ranks.items() for of, f in (("", _mean), ("_std", _std))}
+    spread_over = {f"{name}{of}": f(x) for name, x in ranks.items() for of, f in (("", np.mean), ("_std", _std))}
     return {
         **group.columns, "agent": agent, **spread_over, "features": runs[0].last.features,
         "dead": float(silent[0]), "dormant": float(silent[1]), "environments": len(known), "runs": len(runs),

@@ -8,7 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from headrace.analysis.paper import METRICS, UNITS, Unit, Value, aggregates, beside, even_unit, key, paper_unit, told
+from headrace.analysis.paper import (
+    METRICS,
+    UNITS,
+    Unit,
+    Value,
+    aggregates,
+    beside,
+    even_unit,
+    key,
+    paper_cell,
+    paper_unit,
+    told,
+)
 from headrace.analysis.records import counted
 from headrace.analysis.scores import Gap, Group
 from headrace.analysis.stats import AGGREGATES, Comparison, Statistic, interval, task_means
@@ -113,10 +125,7 @@ def formula_table(groups: Iterable[Group]) -> Table:
                 )
             same_envs = {key(group.envs[j]) for j in np.flatnonzero(np.isfinite(means))} == set(paper.envs)
             theirs = {metric: paper.aggregates.get((agent, metric)) if same_envs else None for metric in METRICS}
-            cells = [
-                beside(spread(*ours), theirs[m], ours.mean) if (ours := found.get(m)) else beside(NOTHING, theirs[m])
-                for m in METRICS
-            ]
+            cells = [paper_cell(found.get(m), theirs[m]) for m in METRICS]
             rows.append([Cell(group.title), Cell(agent), *cells])
             data += [_formula_row(group, agent, m, found.get(m), theirs[m], len(known)) for m in METRICS]
     said = ["Means over environments of the means over seeds; ± is the population standard deviation over environments"]

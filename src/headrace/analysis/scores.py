@@ -98,6 +98,10 @@ class Group:
     def matrices(self, unit: Unit = UNITS["score"]) -> dict[str, np.ndarray]:
         return {agent: self.matrix(agent, unit) for agent in self.agents}
 
+    def scored(self, unit: Unit) -> dict[str, np.ndarray]:
+        """The matrices of the agents that have a score."""
+        return {agent: matrix for agent, matrix in self.matrices(unit).items() if np.isfinite(matrix).any()}
+
     def gaps(self, agent: str) -> list[Gap]:
         """Every (environment, seed) of the group for which this agent has no finished run."""
         places = [(env, seed, self.record(agent, env, seed)) for env in self.envs for seed in self.seeds]

@@ -119,7 +119,9 @@ def measure(suite: str, game: str | None, variant: str, engines: Sequence[str], 
     first = {c.engine: c.warm_up(seconds / BLOCKS) for c in contenders}
     before = measure_peaks(cost)
     rates = _rates(contenders)
-    peaks = _better(before, measure_peaks(cost))
+    after = measure_peaks(cost)  # the better of two measurements of each
+    gflops, gbytes_per_s = map(max, before[:2], after[:2])
+    peaks = Peaks(gflops, gbytes_per_s, min(before.blas_s, after.blas_s))
     found = {c.engine: _figures(c, rates[c.engine], cost, peaks, seconds) for c in contenders}
     for engine, taken in first.items():
         found[engine]["first_steps_s"] = taken
@@ -141,13 +143,6 @@ def _rates(contenders: Sequence[Contender]) -> Rates:
             for kind in contender.streams:
                 rates[contender.engine][kind].append(contender.block(kind))
     return rates
-
-
-def _better(one: Peaks, other: Peaks) -> Peaks:
-    """The better of two measurements of each peak."""
-    return Peaks(
-        max(one.gflops, other.gflops), max(one.gbytes_per_s, other.gbytes_per_s), min(one.blas_s, other.blas_s)
-    )
 
 
 def _figures(contender: Contender, blocks: dict[str, list[Block]], cost: Cost, peaks: Peaks, seconds: float) -> Figures:

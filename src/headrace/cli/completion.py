@@ -84,10 +84,6 @@ def _bash(options: dict[str, list[str]]) -> str:
     return _BASH.format(commands=" ".join(options), options=by_command, places=places, values=values)
 
 
-def _zsh(options: dict[str, list[str]]) -> str:
-    return f"autoload -U +X bashcompinit && bashcompinit\n{_bash(options)}"
-
-
 def _fish(options: dict[str, list[str]]) -> str:
     first = f"complete -c headrace -n __fish_use_subcommand -f -a '{' '.join(options)}'\n"
     lines = [first]
@@ -100,4 +96,8 @@ def _fish(options: dict[str, list[str]]) -> str:
     return "".join(lines)
 
 
-SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SHELLS = {
+    "bash": _bash,
+    "zsh": lambda options: f"autoload -U +X bashcompinit && bashcompinit\n{_bash(options)}",
+    "fish": _fish,
+}

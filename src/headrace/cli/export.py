@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable
+
+from headrace.cli.output import notify, put
 
 ABOUT = "take a run's agent out of headrace: a learner in C, or its policy in ONNX or C"
 
@@ -21,9 +21,8 @@ def run(words: argparse.Namespace) -> int:
     from headrace.export import export
 
     done = export(words.run, words.to, words.out)
-    for notice in done.saved.notices:
-        print(f"headrace: {notice}", file=sys.stderr)
+    notify(done.saved.notices)
     found = {"path": str(done.path), "to": words.to, "step": done.saved.step, "files": done.files}
     size = f"{sum(done.files.values()):,} bytes"
-    print(json.dumps(found, indent=2) if words.json else f"{done.path}: {done.saved.title}; {size}, see README.md")
+    put(words, found, f"{done.path}: {done.saved.title}; {size}, see README.md")
     return 0

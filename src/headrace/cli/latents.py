@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headrace.cli.output import notify, put
 from headrace.errors import BadSetting, HeadraceError
 from headrace.runs import packs
-from headrace.runs.strict_json import dumps
 
 ABOUT = "what a run's encoder has learnt: effective rank, silent units, probes and t-SNE over training"
 
@@ -37,12 +37,10 @@ def run(words: argparse.Namespace) -> int:
             results.append((path, _one(path, words, perplexities)))
         except HeadraceError as error:
             failed += 1
-            print(f"headrace: {path}: {error}", file=sys.stderr)
-    if words.json:
-        shown = [{"run": str(path), **json.loads(packs.read(path, NUMBERS))} for path, _ in results]
-        print(dumps(shown))
-    elif results:
-        print("\n\n".join(text(path, found) for path, found in results))
+            notify([f"{path}: {error}"])
+    shown = [{"run": str(path), **json.loads(packs.read(path, NUMBERS))} for path, _ in results]
+    if words.json or results:
+        put(words, shown, "\n\n".join(text(path, found) for path, found in results))
     return 1 if failed else 0
 
 
@@ -62,8 +60,7 @@ def _runs(words: list[str]) -> list[Path]:
     from headrace.analysis.records import find_runs
 
     found = find_runs(words)
-    for problem in found.problems:
-        print(f"headrace: {problem.path}: {problem.why}", file=sys.stderr)
+    notify(f"{problem.path}: {problem.why}" for problem in found.problems)
     if not found.records:
         raise HeadraceError(f"no run was found in {', '.join(words)}")
     return [record.path for record in found.records]

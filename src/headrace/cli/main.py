@@ -14,7 +14,7 @@ from headrace.agents import VARIANTS
 from headrace.analysis import doctor, watch
 from headrace.cli import bench, completion, export, latents, names, report, reproduce, show, sweep, tune, zoo
 from headrace.cli.interrupts import INTERRUPTED, stopped
-from headrace.cli.output import notify, print_anything, put
+from headrace.cli.output import notify, put
 from headrace.engines.jax.programs import reuse_compiled_programs
 from headrace.envs.gym import IMPORTS, require_module_name
 from headrace.envs.registry import FAMILIES
@@ -25,7 +25,6 @@ from headrace.training.sinks import SINKS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    print_anything()
     arguments = _parser().parse_args(argv)
     try:
         _name_imports(arguments)

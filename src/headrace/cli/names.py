@@ -86,15 +86,11 @@ def envs(word: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-def _kind(env: dict[str, Any]) -> str:
-    return "numbers" if env["box"] else "actions"
-
-
 def _env_lines(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     width = max(len(env["name"]) for env in found)
     for env in found:
-        seen = "x".join(map(str, env["observation"]))
-        yield f"{env['name']:{width}}  sees {seen:9} {len(env['actions']):>2} {_kind(env)}  {env['about']}"
+        seen, kind = "x".join(map(str, env["observation"])), "numbers" if env["box"] else "actions"
+        yield f"{env['name']:{width}}  sees {seen:9} {len(env['actions']):>2} {kind}  {env['about']}"
     if len(found) == 1:
         told = "one number for each coordinate of a box" if found[0]["box"] else ", ".join(found[0]["actions"])
         yield from ("", f"actions: {told}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -20,11 +18,3 @@ def put(words: argparse.Namespace, result: Any, text: str) -> None:
 def notify(notices: Iterable[str]) -> None:
     for notice in notices:
         print(f"headrace: {notice}", file=sys.stderr, flush=True)
-
-
-def print_anything() -> None:
-    """What a terminal's encoding has no letter for is written as its number, and a closed output takes nothing."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - until the process ends
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")

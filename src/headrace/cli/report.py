@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable
 
+from headrace.cli.output import notify, put
+
 ABOUT = "tables, figures and a page of all runs"
 
 
@@ -20,15 +22,11 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
 def run(words: argparse.Namespace) -> int:
     from headrace.analysis.report.folder import write_report
     from headrace.errors import counted
-    from headrace.runs.strict_json import dumps
     from headrace.training.run import whole
 
     say = (lambda _: None) if words.quiet else (lambda what: print(what, file=sys.stderr, flush=True))
     written = write_report(words.runs, words.out, whole("videos", words.videos, 0, 10_000), say)
-    for notice in written.notices:
-        print(f"headrace: {notice}", file=sys.stderr)
-    if words.json:
-        print(dumps({**written._asdict(), "page": str(written.page)}))
-    else:
-        print(f"{written.page}: {counted(written.runs, 'run')}, {counted(written.files, 'file')}")
+    notify(written.notices)
+    text = f"{written.page}: {counted(written.runs, 'run')}, {counted(written.files, 'file')}"
+    put(words, {**written._asdict(), "page": str(written.page)}, text)
     return 0

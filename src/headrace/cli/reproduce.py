@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.cli.output import notify, put
 from headrace.cli.sweep import add_place_words, exit_status, place_of, sweep_as_told
 from headrace.errors import BadSetting
-from headrace.runs.strict_json import dumps
 from headrace.training.run import Run
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def run(words: argparse.Namespace) -> int:
     plan = runs_of(tables)
     if words.status:
         found = coverage(words.results, words.suite, plan)
-        print(dumps({"suite": words.suite, **found.as_json()}) if words.json else found.text())
+        put(words, {"suite": words.suite, **found.as_json()}, found.text())
         return 0
     require_matplotlib()
     words.out = words.out or f"runs/reproduce_{words.suite}{'_quick' if words.quick else ''}"
@@ -78,10 +77,8 @@ def _swept(words: argparse.Namespace, tables: Sequence[PaperTable], plan: list[R
 def _interrupted(words: argparse.Namespace, swept: Swept) -> int:
     from headrace.sweep.display import summary
 
-    if words.json:
-        print(dumps({**_facts(words, swept), "page": None}))
-    else:
-        print(f"stopped and saved, the same command continues: {words.out}  {summary(swept.standings)}")
+    text = f"stopped and saved, the same command continues: {words.out}  {summary(swept.standings)}"
+    put(words, {**_facts(words, swept), "page": None}, text)
     return exit_status(swept)
 
 
@@ -96,15 +93,12 @@ def _reported(words: argparse.Namespace, swept: Swept) -> int:
         done = sorted((s for s in swept.standings if s.state == "done"), key=lambda s: s.run.env.label)
         analyse_all([s.path for s in done], len(available_cores()), _say)
     written = write_report(words.out, Path(words.out) / REPORT)
-    for notice in written.notices:
-        _say(notice)
+    notify(written.notices)
     for standing in swept.standings:
         if standing.state != "done":
             _say(f"{standing.state}: {standing.run.name} {standing.cause}".rstrip())
-    if words.json:
-        print(dumps({**_facts(words, swept), "page": str(written.page)}))
-    else:
-        print(f"{summary(swept.standings)}; the report is {written.page}")
+    facts = {**_facts(words, swept), "page": str(written.page)}
+    put(words, facts, f"{summary(swept.standings)}; the report is {written.page}")
     return exit_status(swept)
 
 
@@ -115,4 +109,4 @@ def _facts(words: argparse.Namespace, swept: Swept) -> dict[str, Any]:
 
 
 def _say(text: str) -> None:
-    print(f"headrace: {text}", file=sys.stderr, flush=True)
+    notify([text])

@@ -115,7 +115,7 @@ def _lines(found: dict[str, Any], metrics: Columns) -> Iterator[str]:
         "steps": f"{found['steps_done']:,} of {found['steps']:,} ({found['steps_done'] / found['steps']:.0%})",
         "speed": _speed(found),
         "episodes": "not kept" if found["episodes"] is None else f"{found['episodes']:,}",
-        "score": _score(found),
+        "score": score_text(found) if found["score_points"] else "",
         "evaluated": _evaluated(found["evaluations"]),
         "started": facts.get("start"),
         "commit": facts.get("commit") or "unknown",
@@ -133,10 +133,6 @@ def _speed(found: dict[str, Any]) -> str:
     if not found["steps_per_s"]:
         return ""
     return f"{found['steps_per_s']:,.0f} steps/s, {found['seconds']:,.0f} s in all"
-
-
-def _score(found: dict[str, Any]) -> str:
-    return score_text(found) if found["score_points"] else ""
 
 
 def _evaluated(rows: list[dict[str, float]]) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.interrupts import INTERRUPTED
+from headrace.cli.output import put
 from headrace.errors import BadSetting
-from headrace.runs.strict_json import dumps
 from headrace.training.run import Run
 
 if TYPE_CHECKING:
@@ -136,8 +136,5 @@ def _print(words: argparse.Namespace, swept: Swept) -> None:
     from headrace.sweep.status import counts, seconds_left
 
     found = swept.standings
-    if not words.json:
-        print(table(found))
-        return
     facts = {**counts(found)._asdict(), "interrupted": swept.interrupted, "seconds_left": seconds_left(found)}
-    print(dumps({"out": words.out, **facts, "runs": [s.as_json() for s in found]}))
+    put(words, {"out": words.out, **facts, "runs": [s.as_json() for s in found]}, table(found))

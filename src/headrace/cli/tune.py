@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.cli.interrupts import INTERRUPTED
+from headrace.runs.strict_json import dumps
 
 if TYPE_CHECKING:
     from headrace.sweep.tuning import Tuned
@@ -50,7 +50,7 @@ def run(words: argparse.Namespace) -> int:
     command = best_command(words, tuned)
     if words.json:
         facts = {**tuned._asdict(), "tried": [tried._asdict() for tried in tuned.tried], "command": command}
-        print(json.dumps(_without_nan(facts), indent=2))
+        print(dumps(facts))
     else:
         print(table(tuned))
         if command:
@@ -80,11 +80,3 @@ def table(tuned: Tuned) -> str:
     pruned = sum(tried.state == "pruned" for tried in tuned.tried)
     lines += [f"{untuned:>10}  as it is", f"{len(tuned.tried)} trials, {pruned} of them pruned"]
     return "\n".join([*lines, *(["stopped; the same command continues"] if tuned.interrupted else [])])
-
-
-def _without_nan(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _without_nan(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value

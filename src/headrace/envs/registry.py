@@ -84,16 +84,13 @@ def _compiled_octax(game: str, rules: OctaxRules) -> CompiledEnv:
     return CompiledOctax(game, rules)
 
 
-def _hosted_octax(game: str, rules: OctaxRules) -> HostEnv:
-    return Hosted(_shared(_compiled_octax, game, rules))
-
-
 def _probe(name: str, rules: ProbeRules) -> CompiledEnv:
     return Probe(name)
 
 
-def _hosted_probe(name: str, rules: ProbeRules) -> HostEnv:
-    return Hosted(_shared(_probe, name, rules))
+def _hosted(compiled: Callable[[str, Any], CompiledEnv]) -> Callable[[str, Any], HostEnv]:
+    """The compiled form stepped from Python."""
+    return lambda member, rules: Hosted(_shared(compiled, member, rules))
 
 
 def _gymnasium(name: str, rules: GymRules) -> HostEnv:
@@ -102,12 +99,8 @@ def _gymnasium(name: str, rules: GymRules) -> HostEnv:
     return GymEnv(f"gym/{name}", rules)
 
 
-def _own(path: str, rules: GymRules) -> HostEnv:
-    return given.from_path(path, rules)
-
-
 _JAX = ("jax",), "jax"
-_OCTAX = ("octax", "cv2", "PIL")
+_OCTAX = ("octax", "cv2", "PIL"), "octax"
 
 FAMILIES: dict[str, Family] = {
     "minatar": Family(
@@ -126,13 +119,13 @@ FAMILIES: dict[str, Family] = {
     "octax": Family(
         members=octax.GAMES,
         rules=OctaxRules(),
-        forms={"compiled": Form(_compiled_octax, _OCTAX, "octax"), "host": Form(_hosted_octax, _OCTAX, "octax")},
+        forms={"compiled": Form(_compiled_octax, *_OCTAX), "host": Form(_hosted(_compiled_octax), *_OCTAX)},
         about="Octax: CHIP-8 games of the octax package, compiled or one step at a time",
     ),
     "probe": Family(
         members=tuple(PUZZLES),
         rules=ProbeRules(),
-        forms={"compiled": Form(_probe, *_JAX), "host": Form(_hosted_probe, *_JAX)},
+        forms={"compiled": Form(_probe, *_JAX), "host": Form(_hosted(_probe), *_JAX)},
         about="tiny environments whose values are known",
         each={name: puzzle.about for name, puzzle in PUZZLES.items()},
     ),
@@ -145,7 +138,7 @@ FAMILIES: dict[str, Family] = {
     "own": Family(
         members=(),
         rules=GymRules(),
-        forms={"host": Form(_own)},
+        forms={"host": Form(given.from_path)},
         about="what a function of yours makes: own/my_package.my_function",
     ),
 }
@@ -352,14 +345,10 @@ def matching(word: str) -> list[str]:
     inside = [name for name in SETS.get(family, ()) if fnmatchcase(name.partition("/")[2], pattern)]
     found = inside or [name for name in names() if fnmatchcase(name, word)]
     if not found:
-        raise UnknownName(f"an empty grid: no environment matches {word!r}. Patterns are such as {_patterns()}.")
+        groups = [*(name for name, its in FAMILIES.items() if its.members), *SETS]
+        known = ", ".join(f"{name}/*" for name in groups)
+        raise UnknownName(f"an empty grid: no environment matches {word!r}. Patterns are such as {known}.")
     return found
-
-
-def _patterns() -> str:
-    return ", ".join(
-        [*(f"{family}/*" for family, found in FAMILIES.items() if found.members), *(f"{s}/*" for s in SETS)]
-    )
 
 
 @overload

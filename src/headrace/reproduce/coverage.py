@@ -100,7 +100,7 @@ def coverage(folder: str | Path, suite: str, plan: Sequence[Run]) -> Coverage:
     records = [r for r in found.records if r.suite.partition(" ")[0] == suite]
     finished = {_place(r) for r in records if r.state == "finished" and r.agent in VARIANTS and r.suite == suite}
     begun = {_place(r): r.state for r in records if r.suite == suite}
-    wanted = dict.fromkeys(map(_planned, plan))
+    wanted = dict.fromkeys(Place(name_of(run.agent), run.env.label, run.seed, run.steps) for run in plan)
     missing = [Missing(place, begun.get(place, "absent")) for place in wanted if place not in finished]
     others = {(r.suite, *_place(r)) for r in records if r.state == "finished"}
     return Coverage(
@@ -116,7 +116,3 @@ def coverage(folder: str | Path, suite: str, plan: Sequence[Run]) -> Coverage:
 
 def _place(record: Record) -> Place:
     return Place(record.agent, record.env, record.seed, record.steps)
-
-
-def _planned(run: Run) -> Place:
-    return Place(name_of(run.agent), run.env.label, run.seed, run.steps)

@@ -59,10 +59,6 @@ def _is_amount(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
 
 
-def _is_flat(value: Any) -> bool:
-    return isinstance(value, dict) and all(v is None or _is_text(v) or _is_amount(v) for v in value.values())
-
-
 def _holds(value: Any, **tests: Callable[[Any], bool]) -> bool:
     return isinstance(value, dict) and all(name in value and fits(value[name]) for name, fits in tests.items())
 
@@ -96,7 +92,10 @@ FIELDS = {
     "end": TEXT_OR_NOTHING,
     "resumed": Kind("a list of steps with their times", lambda v: _all_hold(v, step=_is_count)),
     "agent": TEXT,
-    "machine": Kind("names with numbers or text", _is_flat),
+    "machine": Kind(
+        "names with numbers or text",
+        lambda v: isinstance(v, dict) and all(x is None or _is_text(x) or _is_amount(x) for x in v.values()),
+    ),
     "commit": TEXT_OR_NOTHING,
     "digest": TEXT_OR_NOTHING,
     "seconds": AMOUNT,

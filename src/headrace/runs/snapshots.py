@@ -44,17 +44,15 @@ def due(step: int, total: int) -> bool:
     return step in steps_of(total)
 
 
-def _square(array: np.ndarray) -> float:
-    return float(np.einsum("i,i->", array.reshape(-1), array.reshape(-1), dtype=np.float64))  # no array of doubles
-
-
 def module_norms(arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
     """The Euclidean norm of all of each module's parameters, those of QRC's second network included."""
     squares: dict[str, float] = {}
     for name, array in arrays.items():
         if name.startswith(PARAMS):
             module = name.removeprefix(PARAMS).partition("/")[0]
-            squares[module] = squares.get(module, 0.0) + _square(array)
+            flat = array.reshape(-1)
+            square = float(np.einsum("i,i->", flat, flat, dtype=np.float64))  # makes no array of doubles
+            squares[module] = squares.get(module, 0.0) + square
     return {module: total**0.5 for module, total in sorted(squares.items())}
 
 

@@ -123,13 +123,11 @@ class Tuning:
 
     def plan(self, settings: Sequence[str]) -> list[Run]:
         """The runs of a trial, seed by seed, in the order in which they count."""
-        runs = grid(**self._grid, settings=[*self.fixed, *settings], **self._engine())
+        engine = {name: self.how[name] for name in ("engine", "form") if name in self.how}
+        runs = grid(**self._grid, settings=[*self.fixed, *settings], **engine)
         if len({run.agent for run in runs}) != 1:
             raise BadSetting("one agent is tuned at a time, and each range must be a setting of it")
         return sorted(runs, key=lambda run: (self.seeds.index(run.seed), run.env.name))
-
-    def _engine(self) -> dict[str, Any]:
-        return {name: self.how[name] for name in ("engine", "form") if name in self.how}
 
     def _train(self, runs: Sequence[Run], stop_when: Callable[[], bool] | None = None) -> Swept:
         how = {name: value for name, value in self.how.items() if name not in ("engine", "form")}
@@ -236,7 +234,10 @@ class Tuning:
         return float(np.mean([_score(found) / self.scales[found.run.env.name] for found in swept.standings]))
 
     def _tuned(self, untuned: float, trials: Sequence[Any], interrupted: bool) -> Tuned:
-        found = [Tried(tuple(t.user_attrs["settings"]), t.state.name.lower(), _value_of(t)) for t in trials]
+        found = []
+        for trial in trials:
+            score = trial.value if trial.state.name == "COMPLETE" else math.nan
+            found.append(Tried(tuple(trial.user_attrs["settings"]), trial.state.name.lower(), score))
         best = sorted(found, key=lambda tried: -math.inf if math.isnan(tried.score) else tried.score, reverse=True)
         first = max(self.seeds) + 1
         return Tuned(untuned, best, interrupted, f"{first}:{first + 5}")
@@ -266,7 +267,3 @@ def _cut_back(journal: Path) -> None:
 
 def _ended(study: Any) -> list[Any]:
     return [trial for trial in study.trials if trial.state.name in ("COMPLETE", "PRUNED")]
-
-
-def _value_of(trial: Any) -> float:
-    return trial.value if trial.state.name == "COMPLETE" else math.nan

@@ -92,11 +92,8 @@ class Workers:
                 self._selector.register(worker.answers, selectors.EVENT_READ, place)
             number = self._best_for(worker)
             job, worker.program = self._queue.pop(number)
-            worker.give(job, self._order(job))
+            worker.give(job, {"do": self.does, **order(job, self.out, self.options)})
             self._events.append(Began(job))
-
-    def _order(self, job: Job) -> dict[str, Any]:
-        return {"do": self.does, **order(job, self.out, self.options)}
 
     def _best_for(self, worker: Worker) -> int:
         """A job whose program this worker has compiled; else one that no other worker has; else the first."""
@@ -198,7 +195,11 @@ class Fleets(Workers):
         """Fleets of nearly equal size, cut from the whole plan: a restarted sweep has the same fleets."""
         groups: dict[Hashable, list[Run]] = defaultdict(list)
         for run in runs:
-            _require_reference(run)
+            if run.engine != "reference":
+                raise BadSetting(
+                    f"--on fleet has the reference engine, {run.name} has engine {run.engine}: leave out --engine and "
+                    "--form, or choose --on local"
+                )
             groups[_kind(run)].append(run)
         return [Job(tuple(part)) for group in groups.values() for part in _cut(group, self.options.streams)]
 
@@ -212,14 +213,6 @@ def _shares(fleets: int) -> list[str | None]:
     if not 1 < fleets <= len(cores):
         return [None] * fleets
     return [",".join(cores[i::fleets]) for i in range(fleets)]
-
-
-def _require_reference(run: Run) -> None:
-    if run.engine != "reference":
-        raise BadSetting(
-            f"--on fleet has the reference engine, {run.name} has engine {run.engine}: leave out --engine and --form, "
-            "or choose --on local"
-        )
 
 
 def _kind(run: Run) -> Hashable:

@@ -30,10 +30,17 @@ def learning_curve(series: Sequence[Series], path: str | Path, title: str) -> No
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise BadSetting(f"a picture can be written as {', '.join(SUFFIXES)}, got {path.name!r}")
-    drawn = io.BytesIO()
+    kind = path.suffix[1:].lower()
     with literal_text():
-        _figure(series, title).savefig(drawn, format=path.suffix[1:].lower(), metadata=_undated(path))
-    write_atomically(path, drawn.getvalue())
+        drawn = drawn_as(kind, _figure(series, title))
+    write_atomically(path, drawn)
+
+
+def drawn_as(kind: str, figure: Any) -> bytes:
+    """The figure as a file: the same lines give the same file on another day."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
+    return drawn.getvalue()
 
 
 @contextmanager
@@ -104,8 +111,3 @@ def _style(axes: Any, title: str, last_step: float) -> None:
     axes.xaxis.set_major_formatter(step_label)
     axes.set_xlim(0, 1.01 * last_step)
     plain(axes)
-
-
-def _undated(path: Path) -> dict[str, None]:
-    """The same lines give the same file on another day."""
-    return {"CreationDate": None} if path.suffix.lower() == ".pdf" else {}

@@ -39,7 +39,8 @@ def choose(agent: Agent, env: Environment, engine: str = "auto", form: str = "au
     _known("engine", engine, ENGINES)
     _known("form", form, FORMS)
     chosen, notice = ("reference", "") if engine == "reference" else _chosen(engine, _hindrance(agent, env, form))
-    return EngineChoice(chosen, "host" if chosen == "learner" else _form(env, form), notice)
+    asked_for = env.forms[0] if form == "auto" else form
+    return EngineChoice(chosen, "host" if chosen == "learner" else asked_for, notice)
 
 
 def engine_for(agent: Agent, spec: EnvSpec, engine: str = "auto") -> tuple[str, str]:
@@ -69,11 +70,6 @@ def require_engine(engine: str, notice: str = "") -> None:
     """An error where the engine cannot be used here; `notice` says why it was chosen."""
     if missing := missing_for(engine):
         raise HeadraceError(f"{notice}; {missing}" if notice else missing)
-
-
-def _form(env: Environment, form: str) -> str:
-    """The form that the reference engine takes: the environment's first, unless one is asked for."""
-    return env.forms[0] if form == "auto" else form
 
 
 def _hindrance(agent: Agent, env: Environment, form: str) -> str:

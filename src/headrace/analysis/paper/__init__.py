@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.analysis.table import Cell, signed, spread
+from headrace.analysis.table import NOTHING, Cell, signed, spread
 
 METRICS = ("mean", "median", "iqm")
 
@@ -38,6 +38,11 @@ def beside(text: str, theirs: Value | None, ours: float = math.nan, mark: str = 
         return Cell(text)
     difference = ours - theirs.mean
     return Cell(text, spread(*theirs), signed(difference) if math.isfinite(difference) else "", mark)
+
+
+def paper_cell(ours: Value | None, theirs: Value | None) -> Cell:
+    """Our value, or the sign for none, with the paper's below it."""
+    return beside(spread(*ours), theirs, ours.mean) if ours else beside(NOTHING, theirs)
 
 
 @cache
@@ -127,10 +132,6 @@ def _best() -> dict[str, float]:
     return {env: value for env, (_, value) in best.items()}
 
 
-def _return(env: str, score: Any) -> Any:
-    return score
-
-
 def human_normalised(env: str, score: Any) -> Any:
     """(score - random) / (human - random); NaN where the environment has no such constants."""
     random, human = _human_random().get(key(env), (0.0, float("nan")))
@@ -143,7 +144,7 @@ def share_of_best(env: str, score: Any) -> Any:
 
 
 UNITS = {
-    "score": Unit("score", "return", _return),
+    "score": Unit("score", "return", lambda env, score: score),
     "human": Unit("human", "human-normalised score", human_normalised),
     "best": Unit("best", "return / the paper's best return", share_of_best),
 }

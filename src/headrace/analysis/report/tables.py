@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from headrace.analysis.report.context import Context
@@ -56,13 +55,13 @@ def own(table: Table, group: Group) -> Table:
     return replace(table, name=f"{table.name}_{group.slug}")
 
 
+def encoded(make: Callable[[], str]) -> Make:
+    return lambda: make().encode(errors="replace")
+
+
 def table_files(table: Table) -> dict[str, Make]:
     kinds = {"csv": table.csv, "md": table.markdown, "tex": table.latex}
-    return {f"tables/{table.name}.{kind}": partial(_encoded, make) for kind, make in kinds.items()}
-
-
-def _encoded(make: Callable[[], str]) -> bytes:
-    return make().encode(errors="replace")
+    return {f"tables/{table.name}.{kind}": encoded(make) for kind, make in kinds.items()}
 
 
 def _known(context: Context, text: str) -> Any:

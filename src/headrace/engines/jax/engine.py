@@ -95,16 +95,14 @@ class ReferenceEngine:
     arrays = save
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        template = begin_shapes(self.setting, self.layout, self._blank())
+        blank = np.zeros(self.layout.frame_shape, np.float32)
+        template = begin_shapes(self.setting, self.layout, blank)
         self.state = from_named_arrays("stream", template, arrays)
 
     def _begun(self) -> StreamState:
         if self.state is None:
             raise RuntimeError("call begin(obs) first")
         return self.state
-
-    def _blank(self) -> np.ndarray:
-        return np.zeros(self.layout.frame_shape, np.float32)
 
     def _image(self, obs: Any, what: str) -> np.ndarray:
         return self._array(obs, what, self.layout.frame_shape)

@@ -132,7 +132,6 @@ class GymEnv:
 
 
 def _made(name: str, kwargs: Keywords) -> gymnasium.Env:
-    _import_users_modules()
     wanted = _wanted(name)
     try:
         return gymnasium.make(wanted, disable_env_checker=True, **{**_drawing(wanted), **kwargs.settings()})
@@ -162,29 +161,17 @@ def _wanted(name: str) -> Any:
         return gymnasium.spec(_imported(name))
     except gymnasium.error.Error as error:
         remedy = " Environments of your own are registered by a module: --import my_package."
-        raise HeadraceError(f"{unknown('environment', f'gym/{name}', _registered())}{remedy}") from error
-
-
-def _registered() -> list[str]:
-    return [f"gym/{name}" for name in gymnasium.registry]
-
-
-def _import_users_modules() -> None:
-    """Those that `--import` named, in this process or in the one that started it."""
-    for module in filter(None, os.environ.get(IMPORTS, "").split(",")):
-        _import(module)
-
-
-def _import(module: str) -> None:
-    require_module_name(module)
-    imported(module)
+        known = [f"gym/{known}" for known in gymnasium.registry]
+        raise HeadraceError(f"{unknown('environment', f'gym/{name}', known)}{remedy}") from error
 
 
 def _imported(name: str) -> str:
-    """The id in `ID` or `module:ID`, the module having been imported."""
+    """The id in `ID` or `module:ID`, the module having been imported, and those before it that `--import` named, in
+    this process or in the one that started it."""
     module, _, wanted = name.rpartition(":")
-    if module:
-        _import(module)
+    for one in filter(None, [*os.environ.get(IMPORTS, "").split(","), module]):
+        require_module_name(one)
+        imported(one)
     return wanted
 
 

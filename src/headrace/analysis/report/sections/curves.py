@@ -102,13 +102,13 @@ COSINE_ABOUT = (
 
 
 def representation(context: Context) -> list[Section]:
-    return of_each_group(
-        context,
-        "representation",
-        "Representation",
-        _representation,
-        lambda group: (group.records, latents_stamp(group)),
-    )
+    def body(context: Context, group: Group) -> Body:
+        return together(_cosines(context, group), _ranks(context, group))
+
+    def inputs(group: Group) -> tuple[object, ...]:
+        return group.records, latents_stamp(group)
+
+    return of_each_group(context, "representation", "Representation", body, inputs)
 
 
 def latents_stamp(group: Group) -> tuple[int, ...]:
@@ -123,10 +123,6 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def _representation(context: Context, group: Group) -> Body:
-    return together(_cosines(context, group), _ranks(context, group))
-
-
 def _cosines(context: Context, group: Group) -> Body:
     drawn = [_cosine(context, group, column) for column in COSINES]
     if not any(chart.charts for chart in drawn):
@@ -139,10 +135,9 @@ def _cosine(context: Context, group: Group, column: str) -> Body:
     if not found:
         return Body(Html(""))
     what = quantity(column)
-    drawn = [series(context.number(a), f"{a} ({c.counted})", c.mean, c.low, c.high) for a, c in found.items()]
     x, y = {**charts.STEPS, "max": group.steps}, charts.axis("cosine", what.unit)
     title = f"{what.label[0].upper()}{what.label[1:]}"
-    return panel(f"{column}-{group.slug}", lines(title, x, y, drawn, grid(group.steps)))
+    return panel(f"{column}-{group.slug}", lines(title, x, y, _series(context, found), grid(group.steps)))
 
 
 def _ranks(context: Context, group: Group) -> Body:

@@ -74,11 +74,11 @@ def _tiles(context: Context) -> Html:
         ("machine time", _time(sum(known)), f"of {counted(len(known), 'run')}" if len(known) < len(records) else ""),
         ("speed of a run, median", _speed(records), "steps/s"),
     ]
-    return tag("dl", [_tile(*tile) for tile in tiles], class_="tiles")
-
-
-def _tile(name: str, value: str, rest: str) -> Html:
-    return tag("div", tag("dt", name), tag("dd", value, " ", tag("small", rest)), class_="tile card")
+    shown = [
+        tag("div", tag("dt", name), tag("dd", value, " ", tag("small", rest)), class_="tile card")
+        for name, value, rest in tiles
+    ]
+    return tag("dl", shown, class_="tiles")
 
 
 def _three(value: float) -> float:
@@ -123,7 +123,7 @@ def _time(hours: float) -> str:
 
 def _coverage(context: Context, group: Group) -> Body:
     """How many of the seeds each agent has finished in each environment."""
-    heads = [_head("agent", "words"), *(_head(_short(env)) for env in group.envs)]
+    heads = [_head("agent", "words"), *(_head(env.partition("/")[2] or env) for env in group.envs)]
     counts = Counter((r.agent, r.env) for r in group.records if r.state == "finished")
     begun = Counter((r.agent, r.env) for r in group.records)
     rows = [
@@ -146,10 +146,6 @@ def _covered(done: int, begun: int, wanted: int) -> Html:
     kind = "whole" if done == wanted else "some" if begun else "gone"
     going = f" + {begun - done} begun" if begun > done else ""
     return tag("td", f"{done}/{wanted}{going}" if begun else "none", class_=kind)
-
-
-def _short(env: str) -> str:
-    return env.partition("/")[2] or env
 
 
 def _troubles(context: Context) -> Html:

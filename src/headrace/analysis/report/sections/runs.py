@@ -77,8 +77,8 @@ def run_page(context: Context, record: Record, video: Html) -> Body:
     """Everything that a run logged, against steps."""
     title = tag("h2", context.named(record.agent), f" on {record.env}, seed {record.seed}", tabindex=-1)
     try:
-        (logged, speed), played = _logged(record), RunFolder.read(record.path).evaluations()
-        trouble = Html("")
+        logged, speed = _thinned(record.table()), sampled_rows(record.path / SPEED, POINTS)
+        played, trouble = RunFolder.read(record.path).evaluations(), Html("")
     except (HeadraceError, OSError) as error:
         logged, speed, played, trouble = {}, {}, {}, tag("p", f"Its tables cannot be read: {error}", class_="gone")
     head = Body(join([title, _facts(record), video, trouble]))
@@ -88,10 +88,6 @@ def run_page(context: Context, record: Record, video: Html) -> Body:
     tables = {"logged": logged, "timed": speed, "evaluated": played}
     grids = {name: numbers(table["step"], 9) for name, table in tables.items() if table}
     return together(head, replace(panels(*shown), grids=grids), latents_body(record))
-
-
-def _logged(record: Record) -> tuple[Columns, Columns]:
-    return _thinned(record.table()), sampled_rows(record.path / SPEED, POINTS)
 
 
 def _thinned(table: Columns) -> Columns:
@@ -121,10 +117,11 @@ def _evaluations(context: Context, record: Record, played: Columns) -> Body:
 
 
 def _facts(record: Record) -> Html:
+    score = f"{record.score.mean:.4g} (mean of {record.score.points} log points)" if record.score else ""
     facts = [
         ("state", tag("span", record.state, class_=f"state {record.state}")),
         ("steps", f"{record.step:,} of {record.steps:,}"),
-        ("score", _score(record)),
+        ("score", score or "no episode has ended yet"),
         ("time", _hours(record)),
         ("cause", record.cause),
         ("engine", record.engine),
@@ -138,14 +135,6 @@ def _facts(record: Record) -> Html:
         ("folder", tag("code", str(record.path))),
     ]
     return tag("dl", [(tag("dt", name), tag("dd", value)) for name, value in facts if value], class_="facts")
-
-
-def _score(record: Record) -> str:
-    return (
-        f"{record.score.mean:.4g} (mean of {record.score.points} log points)"
-        if record.score
-        else "no episode has ended yet"
-    )
 
 
 def _hours(record: Record) -> str:
@@ -197,12 +186,9 @@ def _silence(record: Record, found: Latents) -> Body:
     values: dict[str, list[float]] = {}
     for layer in found.last.silence:
         for kind in ("dead", "dormant"):
-            values[f"{layer}, {kind}"] = [_share(at, layer, kind) for at in found.steps]
+            shares = [getattr(at.silence.get(layer), kind, math.nan) for at in found.steps]
+            values[f"{layer}, {kind}"] = shares
     return _over_time(record, found, "silence", "Silent units", charts.axis("units", "share", min=0), values)
-
-
-def _share(at: AtStep, layer: str, kind: str) -> float:
-    return getattr(at.silence[layer], kind) if layer in at.silence else float("nan")
 
 
 def _norms(record: Record, found: Latents) -> Body:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from headrace.analysis.artefacts import pairs_table
 from headrace.analysis.claims import FAILS, HOLDS, UNKNOWN, Judgement, claims_table, has_claims, judge
 from headrace.analysis.cost import cost_table
 from headrace.analysis.paper import UNITS, Unit, even_unit, paper_unit
-from headrace.analysis.records import Record
 from headrace.analysis.report import charts
 from headrace.analysis.report.charts import dots, lines, row, series
 from headrace.analysis.report.context import Context
@@ -39,18 +37,14 @@ AGGREGATES_ABOUT = (
 )
 
 
-def finished(group: Group) -> tuple[Record, ...]:
-    """What scores depend on: runs that go on change nothing here."""
-    return tuple(record for record in group.records if record.state == "finished")
-
-
 def results(context: Context) -> list[Section]:
     return of_each_group(context, "scores", "Scores", _scores, standing)
 
 
 def standing(group: Group) -> tuple[object, ...]:
     """The finished runs, and which others there are: what tables of scores and their notes are made of."""
-    return finished(group), tuple((r.agent, r.env, r.seed, r.state) for r in group.records)
+    finished = tuple(record for record in group.records if record.state == "finished")
+    return finished, tuple((r.agent, r.env, r.seed, r.state) for r in group.records)
 
 
 def _scores(context: Context, group: Group) -> Body:
@@ -87,7 +81,7 @@ def _dots(context: Context, group: Group, metric: str, unit: Unit, data: Sequenc
 
 
 def _profile(context: Context, group: Group, unit: Unit) -> Body:
-    matrices = {agent: scores for agent, scores in group.matrices(unit).items() if np.isfinite(scores).any()}
+    matrices = group.scored(unit)
     top = max((float(np.nanmax(scores)) for scores in matrices.values()), default=1.0)
     bottom = min((0.0, *(float(np.nanmin(scores)) for scores in matrices.values())))
     thresholds = np.linspace(bottom, max(top, bottom + 1e-9), THRESHOLDS)
@@ -153,17 +147,7 @@ ABLATIONS_ABOUT = (
 
 def ablations(context: Context) -> list[Section]:
     """One for each group in which a setting was varied."""
-    return [
-        Section(
-            f"ablations-{group.slug}",
-            "Ablations",
-            standing(group),
-            partial(_ablations, context, group),
-            context.tab(group),
-        )
-        for group in context.groups
-        if present(group)
-    ]
+    return of_each_group(context, "ablations", "Ablations", _ablations, standing, lambda group: bool(present(group)))
 
 
 def _ablations(context: Context, group: Group) -> Body:
