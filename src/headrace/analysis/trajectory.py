@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.envs.base import EnvSpec
+from headrace.envs.hosted import Hosted
 from headrace.envs.registry import Environment
 from headrace.errors import BadSetting, HeadraceError
 
@@ -34,7 +35,6 @@ def trajectory(env: Environment, length: int = LENGTH, seed: int = SEED) -> Traj
     """The environment's trajectory; equal for equal arguments, on every machine that has the same game."""
     if length < 2:
         raise BadSetting(f"a trajectory needs at least 2 steps, got {length}")
-    played = _compiled if env.forms[0] == "compiled" else _hosted  # one form for all, whichever a run was trained in
     spec, frames, first, state = played(env, length, seed)
     stacked = stack(frames, first, spec.frames)
     return Trajectory(spec, stacked, np.cumsum(first) - 1, state, policy_words(seed))
@@ -52,49 +52,30 @@ def _actions(spec: EnvSpec, length: int, seed: int) -> np.ndarray:
     return random.integers(0, spec.n_actions, length).astype(np.int32)
 
 
-def _compiled(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, Any]]:
-    """Frames, whether each begins an episode, and the game's state, from one compiled program."""
-    if find_spec("jax") is None:
+def played(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Frames, whether each begins an episode, and the game's state, in one form whichever a run was trained in."""
+    compiled = env.forms[0] == "compiled"
+    if compiled and find_spec("jax") is None:
         raise HeadraceError(f"the trajectory of {env.name} needs the jax package: pip install 'headrace[jax]'")
-    import jax
-    import jax.numpy as jnp
-
-    game = env.compiled()
-    key = jax.random.key(seed, impl="threefry2x32")
-    actions = jnp.asarray(_actions(game.spec, length, seed))
-
-    def step(carry: Any, given: Any) -> tuple[Any, Any]:
-        state, obs, first = carry
-        action, number = given
-        after, timestep = game.step(state, action, jax.random.fold_in(key, number))
-        return (after, timestep.obs, timestep.last), (state, obs, first)
-
-    def whole(actions: Any) -> Any:
-        state, obs = game.init(key)
-        return jax.lax.scan(step, (state, obs, jnp.bool_(True)), (actions, jnp.arange(1, length + 1)))[1]
-
-    states, frames, first = jax.device_get(jax.jit(whole)(actions))
-    return game.spec, np.asarray(frames), np.asarray(first), _variables(getattr(states, "game", None))
-
-
-def _variables(value: Any, name: str = "") -> dict[str, np.ndarray]:
-    """The fields of a game's state as columns, nested ones by their dotted names."""
-    if hasattr(value, "_asdict"):
-        parts = [_variables(inner, f"{name}.{key}" if name else key) for key, inner in value._asdict().items()]
-        return {key: column for part in parts for key, column in part.items()}
-    return {name: np.asarray(value).reshape(len(value), -1).astype(np.float64)} if name else {}
-
-
-def _hosted(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, Any]]:
-    game = env.host()
+    game: Any = Hosted(env.compiled()) if compiled else env.host()
     frame, first = game.reset(seed), True
-    frames, begins = [], []
+    frames, begins, states = [], [], []
     for action in _actions(game.spec, length, seed):
         frames.append(np.array(frame))
         begins.append(first)
+        states.append(_variables(getattr(game.state, "game", None)) if compiled else {})
         timestep = game.step(action if game.spec.box else int(action))
         frame, first = timestep.obs, bool(timestep.last)
-    return game.spec, np.stack(frames), np.array(begins), {}
+    columns = {name: np.stack([state[name] for state in states]) for name in states[0]}
+    return game.spec, np.stack(frames), np.array(begins), columns
+
+
+def _variables(value: Any, name: str = "") -> dict[str, np.ndarray]:
+    """The fields of a game's state as vectors, nested ones by their dotted names."""
+    if hasattr(value, "_asdict"):
+        parts = [_variables(inner, f"{name}.{key}" if name else key) for key, inner in value._asdict().items()]
+        return {key: column for part in parts for key, column in part.items()}
+    return {name: np.asarray(value).reshape(-1).astype(np.float64)} if name else {}
 
 
 def stack(frames: np.ndarray, first: np.ndarray, count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from headrace.agents import Agent, agent_named
 from headrace.bench.cost import Cost, Peaks, cost_of, measure_peaks
 from headrace.bench.playback import STEPS, CompiledPlayback, HostPlayback, Place, place_of
 from headrace.engines.base import Backend, HostStream, Stream
-from headrace.training.run import Run, choose
+from headrace.training.run import Run, backend, choose
 
 AT_ONCE = 1000  # a compiled stream takes no more steps in one call
 
@@ -49,13 +49,7 @@ class Contender:
 
     def _stepped(self) -> Backend:
         """The engine stepped from Python."""
-        if self.engine == "reference":
-            from headrace.engines.jax.engine import ReferenceEngine
-
-            return ReferenceEngine(self.agent, self.place.spec, seed=0, steps=STEPS)
-        from headrace.engines.learner.engine import LearnerEngine
-
-        return LearnerEngine(self.agent, self.place.spec, seed=0, steps=STEPS)
+        return backend(self.engine, self.agent, self.place.spec, 0, STEPS)
 
     def warm_up(self, block_seconds: float) -> float:
         """Compiles, and finds how many steps make a block; returns the seconds that the first steps took."""

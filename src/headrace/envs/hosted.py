@@ -24,28 +24,28 @@ class Hosted:
 
     def reset(self, seed: int) -> np.ndarray:
         self._seed, self._key, self._taken = seed, self._make_key(seed), 0
-        self._state, obs = self._init(self._env, self._key)
+        self.state, obs = self._init(self._env, self._key)
         return np.asarray(obs)
 
     def step(self, action: int) -> TimeStep:
         check_action(self.spec, action)
         self._taken += 1
-        self._state, seen = self._step(self._env, self._state, np.int32(action), self._key, self._taken)
+        self.state, seen = self._step(self._env, self.state, np.int32(action), self._key, self._taken)
         obs, successor, *rest = seen
         return TimeStep(np.asarray(obs), np.asarray(successor), *(np.asarray(x).item() for x in rest))
 
     def save(self) -> dict[str, Any]:
-        leaves = [pack(np.asarray(leaf)) for leaf in self._leaves(self._state)]
+        leaves = [pack(np.asarray(leaf)) for leaf in self._leaves(self.state)]
         return {"env": self.spec.name, "seed": self._seed, "taken": self._taken, "state": leaves}
 
     def restore(self, saved: dict[str, Any]) -> None:
         check_saved(self.spec, saved)
         self.reset(saved["seed"])
         self._taken = saved["taken"]
-        self._state = self._rebuilt(self._state, [unpack(leaf) for leaf in saved["state"]])
+        self.state = self._rebuilt(self.state, [unpack(leaf) for leaf in saved["state"]])
 
     def render(self) -> np.ndarray:
-        return self._env.render(self._state)
+        return self._env.render(self.state)
 
 
 @cache

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -124,3 +125,21 @@ def remove_temporaries(folder: Path) -> None:
     """Clears away what a killed process left while writing atomically."""
     for stale in folder.glob(".*.tmp"):
         stale.unlink(missing_ok=True)
+
+
+def write_folder(path: Path, files: Mapping[str, Callable[[], bytes]]) -> None:
+    """Makes a folder of these files, whole or not at all. An earlier one is gone only once the new one is there."""
+    unfinished, old = (path.with_name(f".{path.name}.{end}") for end in ("new", "old"))
+    try:
+        with storage_errors(path):
+            for left in (unfinished, old):  # by a killed process
+                shutil.rmtree(left, ignore_errors=True)
+            for name, make in files.items():
+                (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+                (unfinished / name).write_bytes(make())
+            if path.exists():
+                path.rename(old)
+            unfinished.rename(path)
+            shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

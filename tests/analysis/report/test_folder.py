@@ -94,7 +94,7 @@ def test_a_report_that_cannot_be_finished_leaves_the_earlier_one(small, tmp_path
     out = tmp_path / "report"
     write_report(small, out)
     before = contents(out)
-    monkeypatch.setattr("headrace.analysis.report.folder._write", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr("pathlib.Path.write_bytes", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(HeadraceError, match="no room to write"):
         write_report(small, out)
     assert contents(out) == before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,10 +12,10 @@ from headrace.analysis.records import find_runs, is_report
 from headrace.analysis.report import videos
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.gallery import Gallery
-from headrace.analysis.report.parts import Memory
+from headrace.analysis.report.parts import Make, Memory
 from headrace.analysis.report.site import Site, require_runs
 from headrace.errors import HeadraceError
-from headrace.runs.files import storage_errors
+from headrace.runs.files import write_folder
 
 Say = Callable[[str], None]
 
@@ -39,15 +39,10 @@ def write_report(runs: str | Path, out: str | Path, video_count: int = 0, say: S
     gallery = Gallery()
     gallery.draw(context.groups, say)
     site = Site(context, Memory(), gallery, video=lambda record, key: videos.shown(record, key, made))
-    unfinished = out.with_name(f".{out.name}.new")
-    try:
-        with storage_errors(out):
-            shutil.rmtree(unfinished, ignore_errors=True)
-            count = _fill(unfinished, site, made)
-            _swap(unfinished, out)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return Written(out / "index.html", len(found.records), count, [*found.notices(), *notices])
+    films: dict[str, Make] = {videos.address(key): partial(bytes, video) for key, video in made.items()}
+    files = site.files | films
+    write_folder(out, files)
+    return Written(out / "index.html", len(found.records), len(files), [*found.notices(), *notices])
 
 
 def _require_report_or_nothing(out: Path) -> None:
@@ -70,26 +65,3 @@ def _play(context: Context, count: int, say: Say) -> tuple[dict[str, bytes], lis
     if len(wanted) < count:
         notices.append(f"videos asked for: {count}; runs with a checkpoint that can be played: {len(wanted)}")
     return made, notices
-
-
-def _fill(folder: Path, site: Site, made: Mapping[str, bytes]) -> int:
-    for address, make in site.files.items():
-        _write(folder / address, make())
-    for key, video in made.items():
-        _write(folder / videos.address(key), video)
-    return len(site.files) + len(made)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def _swap(unfinished: Path, out: Path) -> None:
-    """The new folder takes the old one's place; the old one is gone only once the new one is there."""
-    old = out.with_name(f".{out.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if out.exists():
-        out.rename(old)
-    unfinished.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
