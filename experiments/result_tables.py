@@ -16,7 +16,7 @@ from headrace.agents import VARIANTS
 from headrace.analysis.claims import UNKNOWN, Judgement, cosine_matrix
 from headrace.analysis.cost import machine_of
 from headrace.analysis.paper import Paper, even_unit
-from headrace.analysis.ranks import analysed, rank_matrix
+from headrace.analysis.ranks import analyses, rank_matrix
 from headrace.analysis.records import Record, counted, finite_or_nan
 from headrace.analysis.scores import Group, agent_order
 from headrace.analysis.stats import Interval, interval, mean, pairwise, task_means
@@ -90,7 +90,7 @@ def _mean_row(group: Group, agent: str, ours: Interval | None, paper: float) -> 
 
 def update_table(group: Group, agents: Sequence[str], name: str) -> Table:
     """What both updates do to the encoder: effective rank, their cosine, and how large SPR's is beside the RL one."""
-    latents, paper = analysed(group), Paper.of(group.suite, PAPER_STEPS)
+    latents, paper = analyses(group).whole, Paper.of(group.suite, PAPER_STEPS)
     rows, data = [], []
     for agent in agents:
         found = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headrace.analysis.latents import NUMBERS, POINTS, analyse, read_latents, read_points, saved_encoders
-from headrace.analysis.ranks import analysed, probe_table, rank_matrix, rank_table
+from headrace.analysis.ranks import analyses, probe_table, rank_matrix, rank_table
 from headrace.analysis.records import find_runs
 from headrace.analysis.scores import groups
 from headrace.analysis.trajectory import trajectory
@@ -74,7 +74,7 @@ def test_what_is_written_is_what_is_read(run):
 def test_ranks_and_probes_become_tables(run):
     (group,) = groups(find_runs(run).records)
     (agent,) = group.agents
-    latents = analysed(group)
+    latents = analyses(group).whole
     assert rank_matrix(group, agent, latents)[0, 0] == read_latents(run).last.effective_rank
     assert len(rank_table([group]).rows) == 1
     assert {row["variable"] for row in probe_table([group]).data} >= {"paddle", "ball"}

@@ -14,7 +14,7 @@ from headrace.analysis.ablations import ablation_table, known, present
 from headrace.analysis.artefacts import shown_run, tables
 from headrace.analysis.cost import cost_of, cost_table
 from headrace.analysis.paper import UNITS, Value
-from headrace.analysis.ranks import analysed, analyses, probe_table, rank_table
+from headrace.analysis.ranks import analyses, probe_table, rank_table
 from headrace.analysis.records import find_runs
 from headrace.analysis.score_tables import compared, coverage_table, formula_table, interval_table, scores_table
 from headrace.analysis.scores import groups
@@ -305,7 +305,7 @@ def test_ranks_on_different_trajectories_are_never_averaged(tmp_path, trajectori
     assert row["runs"] == len(trajectories) - passed_over
     said = [note for note in made.notes if "passed over" in note]
     assert len(said) == min(passed_over, 1)
-    left_out = {r.name for r in group.records} - set(analysed(group))
+    left_out = {r.name for r in group.records} - set(analyses(group).whole)
     assert len(left_out) == passed_over
     assert all(name in said[0] for name in left_out)
 

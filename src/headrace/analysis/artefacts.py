@@ -14,7 +14,7 @@ from headrace.analysis.cost import cost_table
 from headrace.analysis.curves import SHORT_RUNS, env_curves, suite_curves
 from headrace.analysis.latents import Latents, read_points
 from headrace.analysis.paper import UNITS, even_unit, paper_unit
-from headrace.analysis.ranks import analyses, probe_table, rank_matrix, rank_table, whole_of
+from headrace.analysis.ranks import analyses, probe_table, rank_matrix, rank_table
 from headrace.analysis.records import Record
 from headrace.analysis.score_tables import (
     comparison_table,
@@ -121,7 +121,7 @@ def _aggregates(group: Group, known: dict[str, np.ndarray], looks: Looks, rng: n
 
 def _representation(group: Group, looks: Looks) -> Iterator[Drawn]:
     found = analyses(group)
-    latents, passed_over = whole_of(group, found), "".join(f" {notice}." for notice in found.notices(group))
+    latents, passed_over = found.whole, "".join(f" {notice}." for notice in found.notices())
     if latents:
         ranks = {agent: rank_matrix(group, agent, latents) for agent in group.agents}
         caption = f"Effective rank of the latents at the end of training.{passed_over}"

@@ -17,7 +17,7 @@ import numpy as np
 from headrace.analysis.curves import grid, task_lines
 from headrace.analysis.latents import Latents
 from headrace.analysis.paper import even_unit, paper_unit
-from headrace.analysis.ranks import analysed, rank_matrix
+from headrace.analysis.ranks import analyses, rank_matrix
 from headrace.analysis.scores import Group
 from headrace.analysis.stats import Interval, interval, mean, permutation_p, t_test_p
 from headrace.analysis.table import Cell, Table, between, number
@@ -261,7 +261,7 @@ def has_claims(group: Group) -> bool:
 
 def judge(group: Group, rng: np.random.Generator) -> list[Judgement]:
     """Every claim, judged on these runs."""
-    evidence = Evidence(group, analysed(group), rng)
+    evidence = Evidence(group, analyses(group).whole, rng)
     return [claim.judge(claim, evidence) for claim in CLAIMS]
 
 

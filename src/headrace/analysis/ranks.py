@@ -40,18 +40,25 @@ USUAL = Seen(LENGTH, policy_words())
 class Analyses(NamedTuple):
     """A group's analyses by the run's name: those on one kind of trajectory, and those on another."""
 
+    group: Group
     seen: Seen
     kept: dict[str, Latents]
     others: dict[str, Latents]
 
-    def notices(self, group: Group) -> list[str]:
+    @property
+    def whole(self) -> dict[str, Latents]:
+        """Of the finished runs that have an analysis of their last step."""
+        found = {r.name: r for r in self.group.records}
+        return {name: latents for name, latents in self.kept.items() if _is_whole(found[name], latents)}
+
+    def notices(self) -> list[str]:
         """Which runs were analysed on another trajectory, and so are passed over."""
         if not self.others:
             return []
         shown = [f"{name} ({Seen.by(latents)})" for name, latents in self.others.items()]
         listed = ", ".join(shown[:NAMED]) + (f" and {len(shown) - NAMED} more" if len(shown) > NAMED else "")
         runs = counted(len(shown), "run")
-        return [f"{group.title}: on {self.seen}; passed over, as analysed on another trajectory: {runs}, {listed}"]
+        return [f"{self.group.title}: on {self.seen}; passed over, as analysed on another trajectory: {runs}, {listed}"]
 
 
 def analyses(group: Group) -> Analyses:
@@ -61,17 +68,7 @@ def analyses(group: Group) -> Analyses:
     counts = Counter(Seen.by(latents) for latents in whole or found.values())
     seen = max(counts, key=lambda seen: (seen == USUAL, counts[seen], seen), default=USUAL)
     kept = {name: latents for name, latents in found.items() if Seen.by(latents) == seen}
-    return Analyses(seen, kept, {name: latents for name, latents in found.items() if name not in kept})
-
-
-def analysed(group: Group) -> dict[str, Latents]:
-    """By run's name: the analyses of the finished runs that have one of their last step, all on one trajectory."""
-    return whole_of(group, analyses(group))
-
-
-def whole_of(group: Group, found: Analyses) -> dict[str, Latents]:
-    kept = {r.name: (r, found.kept[r.name]) for r in group.records if r.name in found.kept}
-    return {name: latents for name, (record, latents) in kept.items() if _is_whole(record, latents)}
+    return Analyses(group, seen, kept, {name: latents for name, latents in found.items() if name not in kept})
 
 
 def _is_whole(record: Record, latents: Latents) -> bool:
@@ -117,8 +114,8 @@ def rank_table(groups: Iterable[Group]) -> Table:
     rows, data, notes = [], [], []
     for group in groups:
         found, paper = analyses(group), group.paper()
-        latents = whole_of(group, found)
-        notes += found.notices(group)
+        latents = found.whole
+        notes += found.notices()
         for agent in group.agents:
             runs = [latents[r.name] for r in group.runs_of(agent) if r.name in latents]
             if not runs:
@@ -154,8 +151,8 @@ def probe_table(groups: Iterable[Group]) -> Table:
     rows, data, passed_over = [], [], []
     for group in groups:
         seen = analyses(group)
-        latents = whole_of(group, seen)
-        passed_over += seen.notices(group)
+        latents = seen.whole
+        passed_over += seen.notices()
         for env in group.envs:
             for agent in group.agents:
                 runs = [latents[r.name] for r in group.runs_of(agent, env) if r.name in latents]

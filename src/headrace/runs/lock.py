@@ -133,10 +133,10 @@ def _lock_patiently(lock: IO[str]) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def is_held(path: Path, name: str = LOCK) -> bool:
+def is_held(path: Path) -> bool:
     """Whether a process holds the lock at this moment."""
     try:
-        with open(path / name) as lock:
+        with open(path / LOCK) as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

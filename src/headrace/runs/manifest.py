@@ -248,9 +248,9 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def _cpu_model() -> str:
     try:
-        lines = cpuinfo.read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

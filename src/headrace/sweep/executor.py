@@ -20,18 +20,7 @@ EXECUTORS = {
     "ray": "headrace.sweep.ray_executor:Ray",
     "slurm": "headrace.sweep.slurm:Slurm",
 }
-OURS = (
-    "array",
-    "cpus-per-task",
-    "error",
-    "mem",
-    "ntasks",
-    "output",
-    "partition",
-    "requeue",
-    "signal",
-    "time",
-)
+OURS = ("array", "cpus-per-task", "error", "mem", "ntasks", "output", "partition", "requeue", "signal", "time")
 LOCK = ".sweep.lock"  # in the folder of all runs: one sweep at a time
 NOTES = ".sweep"  # beside it: what a sweep keeps about jobs on other machines
 

@@ -190,18 +190,12 @@ def _mlflow_uri(path: Path) -> str:
     return (path.absolute() / "mlruns").as_uri()
 
 
-class Trackio(Sink):
-    """Where trackio keeps its projects (TRACKIO_DIR), so that `trackio show` finds them."""
+class Trackio(Wandb):
+    """Where trackio keeps its projects (TRACKIO_DIR), so `trackio show` finds them. Its runs are like wandb's."""
 
     def __init__(self, package: ModuleType, source: Source) -> None:
         config = dict(source.config)
         self._run = package.init(project=PROJECT, name=source.name, resume="allow", config=config, embed=False)
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
 
 
 class Product(NamedTuple):

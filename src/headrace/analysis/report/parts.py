@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.analysis.report.charts import Chart
+from headrace.analysis.report.charts import STEPS, Chart, lines
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
 from headrace.analysis.scores import Group
@@ -97,6 +97,13 @@ def panel(name: str, chart: Chart) -> Body:
     """A chart in its frame."""
     holder = tag("div", class_="chart", data_chart=name)
     return Body(tag("figure", tag("figcaption", chart["title"]), holder, class_="card"), {name: chart})
+
+
+def over_steps(
+    name: str, steps: int, title: str, y: Chart, found: Sequence[Chart], xs: Iterable[float] | str, **more: Any
+) -> Body:
+    """A panel of lines over the steps of a budget."""
+    return panel(name, lines(title, {**STEPS, "max": steps}, y, found, xs, **more))
 
 
 def panels(*bodies: Body) -> Body:

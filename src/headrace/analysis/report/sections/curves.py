@@ -14,7 +14,7 @@ from headrace.analysis.latents import NUMBERS
 from headrace.analysis.paper import Paper, even_unit
 from headrace.analysis.ranks import probe_table, rank_table
 from headrace.analysis.report import charts
-from headrace.analysis.report.charts import Chart, lines, series
+from headrace.analysis.report.charts import Chart, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, tag
 from headrace.analysis.report.parts import (
@@ -22,7 +22,7 @@ from headrace.analysis.report.parts import (
     Section,
     heading,
     of_each_group,
-    panel,
+    over_steps,
     panels,
     same_each_time,
     together,
@@ -55,9 +55,8 @@ def _whole(context: Context, group: Group) -> list[Body]:
     found = suite_curves(group, "return", same_each_time(), unit) if len(group.envs) > 1 else {}
     if not any(np.isfinite(curve.mean).any() for curve in found.values()):
         return []
-    x, y = {**charts.STEPS, "max": group.steps}, charts.axis("score", unit.label)
-    title = f"Mean over {len(group.envs)} environments"
-    return [panel(f"curve-{group.slug}", lines(title, x, y, _series(context, found), grid(group.steps)))]
+    title, y = f"Mean over {len(group.envs)} environments", charts.axis("score", unit.label)
+    return [over_steps(f"curve-{group.slug}", group.steps, title, y, _series(context, found), grid(group.steps))]
 
 
 def _series(context: Context, found: Mapping[str, Curve]) -> list[Chart]:
@@ -75,10 +74,8 @@ def _about(group: Group) -> str:
 
 
 def _panel(context: Context, group: Group, env: str, found: dict[str, Curve]) -> Body:
-    steps = grid(group.steps)
-    marks = _marks(context, group.paper(), env, found)
-    chart = lines(env, {**charts.STEPS, "max": group.steps}, RETURN, _series(context, found), steps, marks=marks)
-    return panel(f"curve-{group.slug}-{env}", chart)
+    marks, drawn = _marks(context, group.paper(), env, found), _series(context, found)
+    return over_steps(f"curve-{group.slug}-{env}", group.steps, env, RETURN, drawn, grid(group.steps), marks=marks)
 
 
 def _marks(context: Context, paper: Paper, env: str, found: dict[str, Curve]) -> list[Chart]:
@@ -135,9 +132,8 @@ def _cosine(context: Context, group: Group, column: str) -> Body:
     if not found:
         return Body(Html(""))
     what = quantity(column)
-    x, y = {**charts.STEPS, "max": group.steps}, charts.axis("cosine", what.unit)
-    title = f"{what.label[0].upper()}{what.label[1:]}"
-    return panel(f"{column}-{group.slug}", lines(title, x, y, _series(context, found), grid(group.steps)))
+    title, y = f"{what.label[0].upper()}{what.label[1:]}", charts.axis("cosine", what.unit)
+    return over_steps(f"{column}-{group.slug}", group.steps, title, y, _series(context, found), grid(group.steps))
 
 
 def _ranks(context: Context, group: Group) -> Body:

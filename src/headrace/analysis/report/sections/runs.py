@@ -15,10 +15,10 @@ import numpy as np
 from headrace.analysis.latents import AtStep, Latents, read_latents, read_points
 from headrace.analysis.records import STATES, Record
 from headrace.analysis.report import charts
-from headrace.analysis.report.charts import lines, number, numbers, points, series
+from headrace.analysis.report.charts import number, numbers, points, series
 from headrace.analysis.report.context import Context
 from headrace.analysis.report.html import Html, join, tag
-from headrace.analysis.report.parts import Body, Section, heading, panel, panels, together
+from headrace.analysis.report.parts import Body, Section, heading, over_steps, panel, panels, together
 from headrace.analysis.report.quantities import quantity
 from headrace.analysis.report.sections.overview import hours_of, rate_of
 from headrace.analysis.report.tables import framed
@@ -100,11 +100,8 @@ def _thinned(table: Columns) -> Columns:
 def _metric(context: Context, record: Record, name: str, grid: str, values: np.ndarray) -> Body:
     what = quantity(name)
     line = series(context.number(record.agent), what.label, values)
-    y = charts.axis(what.label, what.unit)
-    return panel(
-        f"run-{name}",
-        lines(f"{what.label}: {what.about}", {**charts.STEPS, "max": record.steps}, y, [line], grid, always=True),
-    )
+    title, y = f"{what.label}: {what.about}", charts.axis(what.label, what.unit)
+    return over_steps(f"run-{name}", record.steps, title, y, [line], grid, always=True)
 
 
 def _evaluations(context: Context, record: Record, played: Columns) -> Body:
@@ -112,8 +109,8 @@ def _evaluations(context: Context, record: Record, played: Columns) -> Body:
     mean, std, count = played["mean"], played["std"], int(played["episodes"][-1])
     line = series(context.number(record.agent), f"mean of {counted(count, 'episode')}", mean, mean - std, mean + std)
     title = "Evaluations: return of a frozen copy, with one standard deviation"
-    x, y = {**charts.STEPS, "max": record.steps}, charts.axis("return", "raw reward")
-    return panel("run-evaluations", lines(title, x, y, [line], "evaluated", always=True))
+    y = charts.axis("return", "raw reward")
+    return over_steps("run-evaluations", record.steps, title, y, [line], "evaluated", always=True)
 
 
 def _facts(record: Record) -> Html:
@@ -169,8 +166,8 @@ def latents_body(record: Record) -> Body:
 
 def _over_time(record: Record, found: Latents, name: str, title: str, y: dict, values: dict[str, list[float]]) -> Body:
     drawn = [{**series(None, label, line), "shade": i} for i, (label, line) in enumerate(values.items())]
-    x = {**charts.STEPS, "max": record.steps}
-    return panel(f"run-{name}", lines(title, x, y, drawn, [at.step for at in found.steps], always=True, legend=True))
+    steps = [at.step for at in found.steps]
+    return over_steps(f"run-{name}", record.steps, title, y, drawn, steps, always=True, legend=True)
 
 
 def _ranks(record: Record, found: Latents) -> Body:
