@@ -101,7 +101,7 @@ def _known(kind: str, names: list[str]) -> str:
 
 
 def raised(error: BaseException, when: str = "") -> str:
-    """What somebody else's program raised: its kind, when, the line that did, its words."""
+    """An exception of somebody else's code in words: its type, when, the line that raised it, its message."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     try:

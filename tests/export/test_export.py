@@ -82,9 +82,7 @@ def test_what_is_no_run_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 def test_a_run_without_a_checkpoint_is_told(capsys: pytest.CaptureFixture[str], copied: Path, tmp_path: Path) -> None:
     shutil.rmtree(copied / "checkpoints")
-    assert (
-        refused(capsys, copied, tmp_path / "out") == f"{copied} has no checkpoint that can be used: they were not kept"
-    )
+    assert refused(capsys, copied, tmp_path / "out") == f"{copied} has no checkpoint that can be used: none were kept"
 
 
 def test_a_damaged_checkpoint_is_passed_over(capsys: pytest.CaptureFixture[str], copied: Path, tmp_path: Path) -> None:

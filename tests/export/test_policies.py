@@ -227,7 +227,7 @@ class MyLimit(Limited):
 def test_what_cannot_be_exported_is_told(kind: Any) -> None:
     saved = saved_of(SUITES["vector"])
     strange = replace(saved.run, agent=replace(saved.run.agent, observations=MyLimit(3.0)))
-    with pytest.raises(HeadraceError, match=r"the policy of .* cannot be exported: nothing is known here of MyLimit"):
+    with pytest.raises(HeadraceError, match=r"the policy of .* cannot be exported: MyLimit is not supported"):
         kind.files(saved._replace(run=strange))
     arrays = dict(saved.arrays)
     del arrays["stream/agent/params/head/0/w"]

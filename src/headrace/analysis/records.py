@@ -24,7 +24,7 @@ from headrace.runs.files import open_file
 from headrace.runs.folder import CHECKPOINTS, METRICS, SCORED_POINTS, Score, damage, score, status_of
 from headrace.runs.tables import Columns, last_rows, newest_step, sampled_rows
 
-STATES = ("finished", "running", "interrupted", "diverged", "failed")  # in the order in which they are told
+STATES = ("finished", "running", "interrupted", "diverged", "failed")  # in the order in which they are listed
 PARTS = {METRICS, CHECKPOINTS}  # what tells that a folder is a run's, beside the manifest
 CURVE_POINTS = 400  # of a learning curve: more cannot be seen
 REPORT_MARK = '<meta name="generator" content="headrace report">'  # near the top of a report's page

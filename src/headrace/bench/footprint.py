@@ -55,7 +55,7 @@ def _memory(variant: str, network: str) -> dict[str, Any]:
 
 
 def code_bytes(size: str, compiler: str, *flags: str) -> int | None:
-    """Code and constants of the learner, every variant in it; nothing where that compiler is not to be had."""
+    """Code and constants of the learner, every variant in it; None without that compiler."""
     if not (shutil.which(size) and shutil.which(compiler)):
         return None
     with tempfile.TemporaryDirectory() as folder:

@@ -106,7 +106,7 @@ class CompiledPlayback:
 
 
 class Place(NamedTuple):
-    """A game and its shapes; without the game where it cannot be had, and then why."""
+    """A game and its shapes; without the game where it is not installed, and why."""
 
     suite: str
     game: str

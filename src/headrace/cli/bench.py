@@ -30,7 +30,7 @@ def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -
     add(
         "--footprint",
         action="store_true",
-        help="bytes of memory and code that each variant takes on a device; no time",
+        help="bytes of memory and code that each variant takes on a device; measures no speed",
     )
     add("--json", metavar="FILE", help="also write the figures there; - prints them instead of the table")
 

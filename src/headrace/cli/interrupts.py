@@ -48,7 +48,7 @@ class CtrlC:
             signal.signal(signal.SIGINT, lambda *_: os._exit(status))
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self._heard:  # somebody has lost patience
+        if self._heard:  # a second Ctrl-C
             os.write(2, b"\nheadrace: stopped\n")
             os._exit(INTERRUPTED)
         self._heard = True
@@ -63,7 +63,7 @@ class CtrlC:
     def _try_again(self, number: int, frame: FrameType | None) -> None:
         if signal.getsignal(signal.SIGINT) == self._hear:
             self._interrupt(frame)
-        else:  # somebody has begun to listen meanwhile
+        else:  # another handler was installed meanwhile
             signal.raise_signal(signal.SIGINT)
 
     def _dropped(self, unraisable: Any) -> None:

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def status_of(ended: SystemExit) -> int:
-    """What the program exits with, when all that it had to say has been written."""
+    """The exit status, once all output has been written."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -72,7 +72,7 @@ def _number(text: str) -> float:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells what is wrong in one line, as the command that it was said to."""
+    """Reports a mistake in one line, under the name of the command."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         self._require_command(sys.argv[1:] if args is None else args)
@@ -184,11 +184,7 @@ def _train_words(parser: argparse.ArgumentParser) -> None:
         help="change a setting, e.g. aux.objective.horizon=3 or env.sticky=0; may be given many times",
     )  # fmt: skip
     parser.add_argument("--out", default="runs", metavar="FOLDER", help="where run folders live (runs)")
-    parser.add_argument(
-        "--engine",
-        default="auto",
-        help="learner, reference, or auto: learner where it can be had",
-    )
+    parser.add_argument("--engine", default="auto", help="learner, reference, or auto: the learner where it can")
     parser.add_argument(
         "--form", default="auto", help="of the environment: compiled, host, or auto: what the engine has"
     )

@@ -67,7 +67,7 @@ def _variant_lines() -> Iterator[str]:
 def envs(word: str = "") -> list[dict[str, Any]]:
     """The environments that a word or pattern names, or all that have a name.
 
-    What an agent sees and does there is told of those asked for, and of those that take no package to find out.
+    Observations and actions are given for those asked for, and for those that need no package.
     """
     rows = []
     for found in map(environment, matching(word) if word else names()):

@@ -41,7 +41,7 @@ def run(words: argparse.Namespace) -> int:
 
 
 def describe(path: str | Path) -> tuple[dict[str, Any], Columns]:
-    """Everything of a run in brief, and its log. What cannot be read is told among the notices."""
+    """A run in brief, and its log. What cannot be read is listed in the notices."""
     folder, notices = RunFolder.read(path), list[str]()
     facts = folder.manifest
     identity = facts["identity"]

@@ -70,7 +70,7 @@ def run(words: argparse.Namespace) -> int:
     from headrace.sweep.status import resolved, standings
 
     plan = plan_of(words)
-    place_of(words)  # a mistake there is said also where only the status is asked for
+    place_of(words)  # its mistakes are reported even where only the status is asked for
     if words.status:
         _print(words, Swept(standings(resolved(plan, words.on, words.out), words.out), interrupted=False))
         return 0

@@ -205,7 +205,7 @@ class Environment:
         return {"name": self.name, "rules": to_json(self.rules), **seen}
 
     def spec(self) -> EnvSpec:
-        """What an agent must know of it, from a form that can be had here; that of the host takes less time."""
+        """What an agent must know of it, from a form that is installed; that of the host takes less time."""
         try:
             return self.host().spec
         except HeadraceError:

@@ -72,7 +72,7 @@ def policy_of(saved: Saved) -> Policy:
     for part in (network, network.head, agent.observations):
         if type(part) not in KNOWN:
             kind = type(part).__name__
-            raise HeadraceError(f"the policy of {name_of(agent)} cannot be exported: nothing is known here of {kind}")
+            raise HeadraceError(f"the policy of {name_of(agent)} cannot be exported: {kind} is not supported")
     assert isinstance(network, Conv | Mlp)
     shapes = module_shapes(agent, spec.observation_shape, spec.n_actions, spec.box)
     actor = {name: ACTOR + name for name in Q_NETWORK if agent.td.has_policy and ACTOR + name in shapes}

@@ -59,7 +59,7 @@ def score(metrics: Mapping[str, np.ndarray]) -> Score | None:
 
 
 def status_of(path: Path, facts: manifest.Manifest) -> str:
-    """What the manifest says; but a run that nobody trains any more, as after SIGKILL, was interrupted."""
+    """What the manifest says; but a run that no process trains any more, as after SIGKILL, was interrupted."""
     return "interrupted" if facts["status"] == "running" and not is_held(path) else facts["status"]
 
 
@@ -200,7 +200,7 @@ class RunWriter(RunFolder):
             raise
 
     def _take_over(self) -> None:
-        """Clears away what the last writer may have left, once it is certain that there is no other writer."""
+        """Removes what the last writer may have left behind, once it is certain that there is no other writer."""
         self.manifest = manifest.load(self.path)
         with storage_errors(self.path):
             (self.path / CHECKPOINTS).mkdir(exist_ok=True)
@@ -371,7 +371,7 @@ class RunWriter(RunFolder):
         return not wanting
 
     def _begin_anew(self, name: str) -> None:
-        """What is beside a result may be lost, but not without a word."""
+        """What is not part of a result may be lost, but not without a notice."""
         self.notices.append(f"{name} was changed: it begins anew, and what is left of it is kept as {name}.damaged")
         with storage_errors(self.path / name), suppress(FileNotFoundError):
             checkpoints.set_aside(self.path / name)

@@ -24,7 +24,7 @@ FOLDER = "snapshots"
 PARAMS = "stream/agent/params/"
 KEPT = (f"{PARAMS}encoder/", "stream/obs_scale/")
 PARTS = 4  # a snapshot at the beginning, and one after each of so many equal parts of a run
-SPACING = 1000  # steps: every snapshot but the last falls on a multiple, where a run looks up anyway
+SPACING = 1000  # steps: every snapshot but the last falls on a multiple, where a block of steps ends anyway
 
 
 class Snapshot(NamedTuple):

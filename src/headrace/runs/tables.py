@@ -31,7 +31,7 @@ class Table:
 
     `length` and `checksum` describe the bytes in the file that this object answers for; rows still held back are not
     among them, nor is anything an interrupted write may have left behind those bytes. Nobody else may write the file:
-    what is done with it after somebody did raises TableChanged, and leaves the file and the rows held back as they are.
+    if anybody does, the next operation raises TableChanged and leaves the file and the rows held back as they are.
     """
 
     def __init__(self, path: Path) -> None:

@@ -110,7 +110,7 @@ class Tuning:
     ) -> None:
         require_optuna()
         if not over:
-            raise BadSetting("what is to be tuned? e.g. --over td.lr=log:1e-5:1e-3")
+            raise BadSetting("nothing to tune: give a range, e.g. --over td.lr=log:1e-5:1e-3")
         agent = agent_named(variant)
         self.ranges = [range_of(text, agent) for text in over]
         self.budget, self.seed = whole("budget", budget, 1, 100_000), whole("seed", seed, 0)

@@ -46,7 +46,7 @@ class Workers:
         self._added = 0
         self._workers: dict[int, Worker] = {}  # by place
         self._selector = selectors.DefaultSelector()
-        self._events: list[Event] = []  # that nobody has been told of
+        self._events: list[Event] = []  # not reported yet
 
     def program(self, job: Job) -> Hashable:
         """Equal for jobs that share a compiled program."""

@@ -21,7 +21,7 @@ from headrace.training.member import Member
 from headrace.training.pace import LOG_EVERY, Pace, Speed, stop_requests
 from headrace.training.progress import Progress
 
-BLOCK_SECONDS = 0.5  # about how long a stream that can stop anywhere runs before the host looks up
+BLOCK_SECONDS = 0.5  # that a single stream runs between two looks at signals and clocks
 
 
 class Driver:
@@ -82,7 +82,7 @@ class Driver:
             member.record("failed", cause=f"{type(error).__name__}: {error}")
 
     def _way_on(self) -> str:
-        """What there is to continue from once the environment is mended."""
+        """What to continue from once the environment is fixed."""
         saved = self.live[0].folder.latest()
         if saved is None:
             return "Nothing is saved yet: fix the environment and run the same command again."
@@ -211,7 +211,7 @@ class Driver:
     # Saving, and the end
 
     def _save(self) -> list[Saved]:
-        """Saves all runs. One whose tables somebody changed is written no further; the others go on."""
+        """Saves all runs. One whose tables another process changed is not written any more; the others go on."""
         saved = self.streams.save()
         self._note_faults()
         for member, (arrays, state) in zip(self.members, saved, strict=True):

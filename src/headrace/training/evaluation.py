@@ -170,14 +170,14 @@ def best_of(path: str | Path) -> tuple[RunFolder, Checkpoint]:
 
 def _why_none(folder: RunFolder) -> str:
     if folder.status == "finished":
-        return "they were not kept"
+        return "none were kept"
     if folder.status == "diverged":
         return f"the agent diverged before one was saved ({why_ended(folder.manifest)})"
     return "it has none yet: train it for a while first"
 
 
 def policy_of(agent: Agent, spec: EnvSpec, arrays: dict[str, np.ndarray], *, eps: float, seed: int) -> Any:
-    """What acts by a checkpoint's arrays: in NumPy, or as the definition does where the network is somebody else's."""
+    """The policy of a checkpoint: in NumPy, or computed by the definition where the network is from another package."""
     if not is_foreign(type(fit(agent.network, spec.observation_shape))):
         return Policy(agent, arrays, eps=eps, seed=seed)
     from headrace.engines.jax.frozen import FrozenPolicy

@@ -114,7 +114,7 @@ def _together(members: Sequence[Member], tell: Callable[[str], None]) -> list[Me
     """The runs that go on from one step, brought back to it.
 
     A process that died while saving leaves some runs one checkpoint ahead of the others: they go back by it. A run
-    that lost more than that, or that was begun later, keeps nobody back.
+    that lost more than that, or that was begun later, does not hold the others back.
     """
     while True:
         steps = {member: _steps(member) for member in members}

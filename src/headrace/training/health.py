@@ -1,6 +1,6 @@
 """A watch on silent failure: what a run's log rows say of an agent that learns nothing while its losses look calm.
 
-A symptom is a condition on a row; held for several log points in a row it is a finding, which is told once. Nothing
+A symptom is a condition on a row; held for several log points in a row it is a finding, which is reported once. Nothing
 here knows an engine or a file. A row that lacks a symptom's columns, or has NaN there, says nothing about it.
 """
 

@@ -107,7 +107,7 @@ class Member:
         self.record("failed", cause=cause)
 
     def lose(self, change: TableChanged) -> None:
-        """Fails the run, whose folder is somebody else's now."""
+        """Fails the run, as another process has changed its folder."""
         self.fail(f"{type(change).__name__}: {change}")
         with suppress(HeadraceError):
             self.folder.close()

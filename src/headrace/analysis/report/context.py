@@ -25,7 +25,7 @@ class Context:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Those that the paper has none of come first: they are somebody's own."""
+        """Those that the paper does not have come first: they are the user's own."""
         return sorted(groups(self.found.records), key=has_claims)
 
     @cached_property

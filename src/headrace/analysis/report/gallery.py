@@ -1,4 +1,4 @@
-"""Every figure as PNG and PDF, drawn when it is wanted."""
+"""Every figure as PNG and PDF, drawn on demand."""
 
 from __future__ import annotations
 

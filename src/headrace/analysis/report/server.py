@@ -148,4 +148,4 @@ class Answer(BaseHTTPRequestHandler):
         return policy(style(self.server.live.site().context)) if kind == KINDS["html"] else "default-src 'none'"
 
     def log_message(self, *_: Any) -> None:
-        """A live page asks every few seconds: nothing is said about it."""
+        """Logs nothing: a live page asks every few seconds."""

@@ -1,4 +1,4 @@
-"""The report as a set of files by address, each made when it is wanted: to be written to a folder, or served live."""
+"""The report as a set of files by address, each made on demand: to be written to a folder, or served live."""
 
 from __future__ import annotations
 

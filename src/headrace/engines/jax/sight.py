@@ -1,7 +1,7 @@
 """How far Q and the latent depend on what is seen: a blind agent's losses look calm, its sight does not.
 
 A stream keeps one observation in 125 steps, the last eight of them; at a log point the parameters of then are evaluated
-at all of them. What differs between none of them can be seen by nobody: where they are equal every measure is NaN.
+at all of them. Where all of them are equal nothing can be measured, and every measure is NaN.
 """
 
 from __future__ import annotations

@@ -141,9 +141,9 @@ def _ranks(context: Context, group: Group) -> Body:
     if not ranks.rows:
         said = tag(
             "p",
-            "No run's latents have been looked at yet: ",
+            "No analysis of latents yet: ",
             tag("code", f"headrace latents '{context.root}'"),
-            " does it.",
+            " makes one for each run.",
             class_="note",
         )
         return together(heading("Latents"), Body(said))

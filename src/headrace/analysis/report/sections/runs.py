@@ -154,11 +154,11 @@ SHOWN = 1500  # points of a t-SNE picture: more only cover each other
 
 
 def latents_body(record: Record) -> Body:
-    """Effective rank, silent units, weights and t-SNE at the run's checkpoints; a word where nobody has looked yet."""
+    """Effective rank, silent units, weights and t-SNE at the checkpoints; a hint where there is no analysis yet."""
     found = read_latents(record.path)
     if found is None or not found.steps:
         command = tag("code", f"headrace latents '{record.path}'")
-        return Body(tag("p", "Latents have not been looked at: ", command, " does it.", class_="note"))
+        return Body(tag("p", "No analysis of its latents yet: ", command, " makes one.", class_="note"))
     about = f"{found.observations:,} observations of {found.env} on one fixed trajectory, policy: {found.policy}."
     drawn = panels(_ranks(record, found), _silence(record, found), _norms(record, found), *_planes(record))
     return together(heading("Latents over training", about), drawn, Body(_probes(found.last)))
