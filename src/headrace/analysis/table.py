@@ -15,16 +15,21 @@ from headrace.runs.files import storage_errors, write_atomically
 NOTHING = "\N{EN DASH}"  # where there is no number
 MARKS = {"above": "▲", "below": "▼", "same": "≈", "": ""}
 _LATEX_MARKS = {"above": r"$\blacktriangle$", "below": r"$\blacktriangledown$", "same": r"$\approx$", "": ""}
-_LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}"}
-_LATEX |= {
+_LATEX = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
+    NOTHING: "--",
     "±": r"$\pm$",
     "<": r"$<$",
     ">": r"$>$",
-    NOTHING: "--",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "λ": r"$\lambda$",
+    "τ": r"$\tau$",
+    "β": r"$\beta$",
 }
-_LATEX |= {"≥": r"$\geq$", "≤": r"$\leq$", "λ": r"$\lambda$", "τ": r"$\tau$", "β": r"$\beta$", NOTHING: "--"}
 
 
 @dataclass(frozen=True)

@@ -151,10 +151,14 @@ def _(network: Conv, layers: list[Layer], obs: jax.Array) -> jax.Array:
 
 @encode.register
 def _(network: Mlp, layers: list[Layer], obs: jax.Array) -> jax.Array:
-    z = obs
+    return through(layers, obs)
+
+
+def through(layers: list[Layer], x: jax.Array) -> jax.Array:
+    """Dense layers one after the other, each activated."""
     for layer in layers:
-        z = activate(dense(layer, z))
-    return z
+        x = activate(dense(layer, x))
+    return x
 
 
 @singledispatch
@@ -174,10 +178,7 @@ def _(network: Conv, layers: list[Layer], z: jax.Array, action: jax.Array) -> ja
 
 @imagine.register
 def _(network: Mlp, layers: list[Layer], z: jax.Array, action: jax.Array) -> jax.Array:
-    z = jnp.concatenate([z, action])
-    for layer in layers:
-        z = activate(dense(layer, z))
-    return z
+    return through(layers, jnp.concatenate([z, action]))
 
 
 @singledispatch

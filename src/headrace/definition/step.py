@@ -123,47 +123,40 @@ def act(agent: Agent, layout: Layout, params: Modules, obs: jax.Array, eps: Any,
       eps: the probability of a random action, which counts as the agent's own where it is the same one.
       draws: the step's random numbers.
     """
-    return choose_action(agent.td, agent, layout, params, obs, eps, draws)
+    return chosen_by(acts_by(agent.td, layout, params, obs), agent, eps, draws)
 
 
 @singledispatch
-def choose_action(
-    rule: Any, agent: Agent, layout: Layout, params: Modules, obs: jax.Array, eps: Any, draws: Draws
-) -> Choice:
-    """The best action by Q(s, .), but for exploration."""
-    return _among(by_action(layout, q_values(layout, params, obs)), agent, eps, draws)
+def acts_by(rule: Any, layout: Layout, params: Modules, obs: jax.Array) -> ByAction | Softmax | Gaussian:
+    """What a rule acts by at an observation: Q(s, .)."""
+    return by_action(layout, q_values(layout, params, obs))
 
 
-@choose_action.register
-def _(
-    rule: ActorCritic, agent: Agent, layout: Layout, params: Modules, obs: jax.Array, eps: Any, draws: Draws
-) -> Choice:
-    """An action drawn from the policy, but for exploration on top of it."""
-    policy = policy_of(layout, outputs(layout, actor_modules(params), obs))
-    return _drawn_from(policy, agent, eps, draws)
+@acts_by.register
+def _(rule: ActorCritic, layout: Layout, params: Modules, obs: jax.Array) -> Softmax | Gaussian:
+    """pi(.|s)."""
+    return policy_of(layout, outputs(layout, actor_modules(params), obs))
 
 
 @singledispatch
-def _drawn_from(policy: Any, agent: Agent, eps: Any, draws: Draws) -> Choice:
-    raise TypeError(f"no policy {policy!r}")
+def chosen_by(values: Any, agent: Agent, eps: Any, draws: Draws) -> Choice:
+    """The best action by these values, but for exploration."""
+    action = explored(agent.explore, values, eps, draws)
+    return Choice(action, action == greedy_action(values))
 
 
-@_drawn_from.register
+@chosen_by.register
 def _(policy: Softmax, agent: Agent, eps: Any, draws: Draws) -> Choice:
-    return _among(preferences(policy, draws.policy[:, 0]), agent, eps, draws)
+    """An action drawn from the policy, but for exploration on top of it."""
+    return chosen_by(preferences(policy, draws.policy[:, 0]), agent, eps, draws)
 
 
-@_drawn_from.register
+@chosen_by.register
 def _(policy: Gaussian, agent: Agent, eps: Any, draws: Draws) -> Choice:
-    """Finite whatever has become of the parameters: that is watched where it is learnt from."""
+    """The same; finite whatever has become of the parameters: that is watched where it is learnt from."""
     at_random, own = draws.explore < eps, sample(policy, draws.policy[:, 0])
     action = jnp.where(at_random, 2 * draws.policy[:, 1] - 1, own)
     return Choice(jnp.where(policy.valid & jnp.isfinite(action), action, 0), ~at_random)
-
-
-def _among(q: ByAction, agent: Agent, eps: Any, draws: Draws) -> Choice:
-    action = explored(agent.explore, q, eps, draws)
-    return Choice(action, action == greedy_action(q))
 
 
 def broken_off(state: AgentState) -> AgentState:
