@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import traceback
 from collections.abc import Iterable
+from importlib.util import find_spec
 from os import PathLike
 
 NEAR = 0.6  # how alike two names are that may be mistaken for each other, from 0 to 1
@@ -98,6 +99,12 @@ def _known(kind: str, names: list[str]) -> str:
     shown = ", ".join(names[:LISTED_NAMES])
     more = len(names) - LISTED_NAMES
     return f"Known: {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def require_package(module: str, extra: str, needed: str) -> None:
+    """An error where a package is missing, with the extra that installs it; `needed` says by what it is needed."""
+    if find_spec(module) is None:
+        raise HeadraceError(f"{needed} package: pip install 'headrace[{extra}]'")
 
 
 def raised(error: BaseException, when: str = "") -> str:

@@ -56,7 +56,7 @@ def test_one_that_cannot_be_had_is_told_in_a_line_before_anything_is_written(
     ("kind", "says"),
     [
         ("Falls", f"raised RuntimeError at step 40 ({Path(toys.__file__)}, line "),
-        ("Grows", "gave at step 40 has shape (5,), not (4,): it cannot be learnt from"),
+        ("Grows", "gave at step 40 has shape (5,), not (4,): nothing can be learnt from it"),
     ],
     ids=["raises", "another shape"],
 )

@@ -239,7 +239,7 @@ def test_what_cannot_be_exported_is_told(kind: Any) -> None:
 
 
 def test_without_the_package_onnx_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_policy, "find_spec", lambda name: None)
+    monkeypatch.setattr("headrace.errors.find_spec", lambda name: None)
     with pytest.raises(HeadraceError, match=r"^writing ONNX needs the onnx package: pip install 'headrace\[onnx\]'$"):
         onnx_policy.files(saved_of(SUITES["vector"]))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from headrace.runs.folder import RunFolder
-from headrace.sweep import workers
+from headrace.sweep import workers as local
 from tests.small_runs import Command
 from tests.sweep.support import (
     TINY,
@@ -147,7 +147,7 @@ def test_a_run_that_fails_three_times_is_reported_with_its_cause_and_stops_no_ot
 def assert_pinned(workers: list[int]) -> None:
     assert len(workers) == 2
     cores = [os.sched_getaffinity(pid) for pid in workers]
-    if None not in workers.places():  # else this is a container with a share of its machine
+    if None not in local.places():  # else this is a container with a share of its machine
         assert [len(own) for own in cores] == [1, 1]
         assert len(set().union(*cores)) == min(2, len(os.sched_getaffinity(0)))
     for pid in workers:
@@ -282,13 +282,13 @@ def test_a_containers_share_of_the_machine_is_known(tmp_path: Path, files: dict[
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert workers.allowed_cores(tmp_path) == cores
+    assert local.allowed_cores(tmp_path) == cores
 
 
 @pytest.mark.parametrize(("allowed", "wanted"), [(0.5, [None]), (2.9, [None, None]), (4.0, [3, 5, 6, 7])])
 def test_a_share_of_a_machine_has_places_that_are_bound_to_no_core(
     monkeypatch: pytest.MonkeyPatch, allowed: float, wanted: list[int | None]
 ) -> None:
-    monkeypatch.setattr(workers, "available_cores", lambda: [3, 5, 6, 7])
-    monkeypatch.setattr(workers, "allowed_cores", lambda folder: allowed)
-    assert workers.places() == wanted
+    monkeypatch.setattr(local, "available_cores", lambda: [3, 5, 6, 7])
+    monkeypatch.setattr(local, "allowed_cores", lambda folder: allowed)
+    assert local.places() == wanted

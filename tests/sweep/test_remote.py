@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, require_package
 from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import LOCK, Began, Job, Moved, Options, order
-from headrace.sweep.remote import Cluster, ProgressFile, ProgressReader, Report, require_package, train_remotely
+from headrace.sweep.remote import Cluster, ProgressFile, ProgressReader, Report, train_remotely
 from headrace.sweep.worker import train_one
 from headrace.training.pace import stop_requests
 from tests.sweep.support import tiny
@@ -93,5 +93,5 @@ def test_a_request_to_stop_that_comes_before_training_listens_is_kept(out: Path)
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
-    with pytest.raises(HeadraceError, match=r"--on ray needs the package nosuchray: pip install 'headrace\[ray\]'"):
-        require_package("nosuchray", "ray")
+    with pytest.raises(HeadraceError, match=r"--on ray needs the nosuchray package: pip install 'headrace\[ray\]'"):
+        require_package("nosuchray", "ray", "--on ray needs the nosuchray")

@@ -45,7 +45,7 @@ def tuned(out: Path, over: str = "td.kappa=0.5:4", **more: Any) -> Tuning:
 
 
 def test_mistakes_are_said_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "require_optuna", lambda: None)
+    monkeypatch.setattr(tuning, "require_package", lambda *_: None)
     for over in ("td.kapa=1:2", "td.kappa=-1:2"):
         with pytest.raises(HeadraceError, match="kappa"):
             tuned(tmp_path, over)
@@ -55,7 +55,7 @@ def test_mistakes_are_said_before_anything_is_trained(tmp_path: Path, monkeypatc
 def test_a_missing_package_is_said_with_the_command_that_brings_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "find_spec", lambda name: None)
+    monkeypatch.setattr("headrace.errors.find_spec", lambda name: None)
     with pytest.raises(HeadraceError, match=r"pip install 'headrace\[tune\]'"):
         tuned(tmp_path)
 
@@ -63,7 +63,7 @@ def test_a_missing_package_is_said_with_the_command_that_brings_it(
 def test_points_of_a_trial_come_run_by_run_and_wait_for_what_is_not_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "require_optuna", lambda: None)
+    monkeypatch.setattr(tuning, "require_package", lambda *_: None)
     search = tuned(tmp_path, steps=20_000)
     search.scales = {"minatar/breakout": 2.0}
     runs = search.plan(["td.kappa=2"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headrace.analysis.style import Look, Looks
-from headrace.errors import HeadraceError
+from headrace.errors import require_package
 from headrace.runs.files import storage_errors, write_atomically
 from headrace.training import curve
 from headrace.training.curve import INK, step_label
@@ -27,8 +26,7 @@ LEGEND_ROW, LEGEND_COLUMN, NARROWEST = 0.22, 1.95, 5.2
 
 def require_matplotlib() -> None:
     """Fails early where no figure can be drawn, before the work whose end it would be."""
-    if find_spec("matplotlib") is None:
-        raise HeadraceError("figures need the matplotlib package: pip install 'headrace[plots]'")
+    require_package("matplotlib", "plots", "figures need the matplotlib")
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, require_package
 
 DORMANT = 0.025  # of a layer's mean activity, below which a unit counts as dormant (Sokar et al. 2023)
 PENALTIES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # of ridge regression, in units of a feature's mean square
@@ -128,8 +127,7 @@ def r2(truth: np.ndarray, guess: np.ndarray) -> float:
 
 
 def require_tsne() -> None:
-    if find_spec("sklearn") is None:
-        raise HeadraceError("t-SNE needs the scikit-learn package: pip install 'headrace[analysis]'")
+    require_package("sklearn", "analysis", "t-SNE needs the scikit-learn")
 
 
 def tsne(latents: np.ndarray, perplexity: float, seed: int = 0) -> np.ndarray:

@@ -9,7 +9,6 @@ written in this package.
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from headrace.envs.base import EnvSpec
 from headrace.envs.hosted import Hosted
 from headrace.envs.registry import Environment
-from headrace.errors import BadSetting, HeadraceError
+from headrace.errors import BadSetting, require_package
 
 LENGTH, SEED = 5000, 2026
 
@@ -55,8 +54,8 @@ def _actions(spec: EnvSpec, length: int, seed: int) -> np.ndarray:
 def played(env: Environment, length: int, seed: int) -> tuple[EnvSpec, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Frames, whether each begins an episode, and the game's state, in one form whichever a run was trained in."""
     compiled = env.forms[0] == "compiled"
-    if compiled and find_spec("jax") is None:
-        raise HeadraceError(f"the trajectory of {env.name} needs the jax package: pip install 'headrace[jax]'")
+    if compiled:
+        require_package("jax", "jax", f"the trajectory of {env.name} needs the jax")
     game: Any = Hosted(env.compiled()) if compiled else env.host()
     frame, first = game.reset(seed), True
     frames, begins, states = [], [], []

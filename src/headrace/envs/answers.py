@@ -27,4 +27,4 @@ def numbers(value: Any, what: str, shape: tuple[int, ...], env: str, step: int) 
 
 
 def _fault(what: str, env: str, step: int, why: str) -> EnvironmentFault:
-    return EnvironmentFault(f"the {what} that {env} gave at step {step:,} {why}: it cannot be learnt from")
+    return EnvironmentFault(f"the {what} that {env} gave at step {step:,} {why}: nothing can be learnt from it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.agents import Mlp, Relu
-from headrace.errors import HeadraceError
+from headrace.errors import require_package
 from headrace.export.policy import ACTION, PREFERENCE, Dense, Policy, Q, Saved, policy_of
 
 PAGE = Path(__file__).parent / "onnx_files/README.md"
@@ -27,8 +26,7 @@ LAYER_NORM_EPS, NEGATIVE_SLOPE = 1e-5, 0.01
 
 def files(saved: Saved) -> dict[str, bytes]:
     """The exported folder: bytes by name."""
-    if find_spec("onnx") is None:
-        raise HeadraceError("writing ONNX needs the onnx package: pip install 'headrace[onnx]'")
+    require_package("onnx", "onnx", "writing ONNX needs the onnx")
     spec = saved.spec
     policy = policy_of(saved)
     model = model_of(policy, saved).SerializeToString()

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import BadSetting, HeadraceError
+from headrace.errors import BadSetting, HeadraceError, require_package
 from headrace.sweep.executor import Ended, Event, Job, Options, Said, order
 from headrace.sweep.processes import Program
-from headrace.sweep.remote import Cluster, require_package
+from headrace.sweep.remote import Cluster
 from headrace.sweep.workers import available_cores
 
 CONNECT_SECONDS = 60.0  # in which a cluster must answer, or one on this machine be started
@@ -28,7 +28,7 @@ class Ray(Cluster):
     """Submits jobs through a bridge process, the Ray driver; if the cluster is lost a new bridge is started."""
 
     def __init__(self, out: Path, options: Options) -> None:
-        require_package("ray", "ray")
+        require_package("ray", "ray", "--on ray needs the ray")
         super().__init__(out, options)
         self.address = _checked(options.address or os.environ.get("RAY_ADDRESS", ""))
         self._given: dict[int, Job] = {}  # by number

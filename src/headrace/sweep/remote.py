@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headrace.envs.gym import IMPORTS
-from headrace.errors import HeadraceError
 from headrace.sweep.executor import LOCK, NOTES, Began, Ended, Event, Job, Moved, Options, one_by_one
 from headrace.sweep.worker import Order, Reporter, one_core, train_one
 from headrace.training.pace import stop_requests
@@ -143,10 +142,3 @@ class Cluster:
         for folder in (RUNNING, "slurm/jobs", "slurm/runs", "slurm", "."):
             with suppress(OSError):
                 (self.out / NOTES / folder).resolve().rmdir()
-
-
-def require_package(name: str, extra: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec(name) is None:
-        raise HeadraceError(f"--on {extra} needs the package {name}: pip install 'headrace[{extra}]'")

@@ -15,11 +15,11 @@ from pathlib import Path
 from shutil import which
 from typing import IO, Any
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, require_package
 from headrace.runs.files import storage_errors
 from headrace.runs.folder import RunFolder
 from headrace.sweep.executor import Options
-from headrace.sweep.remote import Report, require_package, train_remotely
+from headrace.sweep.remote import Report, train_remotely
 from headrace.sweep.status import saved_step
 from headrace.sweep.worker import Order
 from headrace.training.run import run_of
@@ -118,7 +118,7 @@ class SlurmQueue:
 
     def require(self) -> None:
         """An error where there is no Slurm."""
-        require_package("submitit", "slurm")
+        require_package("submitit", "slurm", "--on slurm needs the submitit")
         missing = [command for command in COMMANDS if which(command) is None]
         if missing:
             raise HeadraceError(

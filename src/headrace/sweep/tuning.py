@@ -12,14 +12,13 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.agents import Agent, agent_named
-from headrace.errors import BadSetting, HeadraceError
+from headrace.errors import BadSetting, HeadraceError, require_package
 from headrace.runs.files import read_file
 from headrace.runs.folder import METRICS
 from headrace.runs.tables import read_table
@@ -108,7 +107,7 @@ class Tuning:
         display: Callable[[], Display] = Display,
         **how: Any,
     ) -> None:
-        require_optuna()
+        require_package("optuna", "tune", "tuning needs the optuna")
         if not over:
             raise BadSetting("nothing to tune: give a range, e.g. --over td.lr=log:1e-5:1e-3")
         agent = agent_named(variant)
@@ -241,11 +240,6 @@ class Tuning:
         best = sorted(found, key=lambda tried: -math.inf if math.isnan(tried.score) else tried.score, reverse=True)
         first = max(self.seeds) + 1
         return Tuned(untuned, best, interrupted, f"{first}:{first + 5}")
-
-
-def require_optuna() -> None:
-    if find_spec("optuna") is None:
-        raise HeadraceError("tuning needs the optuna package: pip install 'headrace[tune]'")
 
 
 def _end_of(found: Range, which: int) -> str:
