@@ -53,12 +53,15 @@ def moments(count: int, last: float) -> list[float]:
 MISTAKEN = ["train", "qrc", "minatar/brakeout"]
 
 
-@pytest.mark.parametrize("words", [["variants"], ["envs"], ["--help"], MISTAKEN], ids=" ".join)
+LONG = [pytest.param(words, marks=pytest.mark.long) for words in (["variants"], ["--help"])]
+
+
+@pytest.mark.parametrize("words", [["envs"], MISTAKEN, *LONG], ids=" ".join)
 def test_a_short_command_is_stopped_or_done(words: list[str]) -> None:
     begun = time.monotonic()
     whole = Ended(words)
     seconds = time.monotonic() - begun
-    for moment in moments(8, seconds):
+    for moment in moments(5, seconds):
         ended = Ended(words, moment)
         if ended.status == INTERRUPTED:
             assert ended.err == STOPPED, f"after {moment:.3f} s"
@@ -68,7 +71,7 @@ def test_a_short_command_is_stopped_or_done(words: list[str]) -> None:
 
 @pytest.mark.parametrize("engine", ["learner", "reference"])
 def test_training_is_stopped_before_anything_is_there_or_saved(engine: str, tmp_path: Path) -> None:
-    for number, moment in enumerate(moments(8, 3.0)):
+    for number, moment in enumerate(moments(5, 3.0)):
         training_is_stopped(engine, tmp_path / str(number), moment)
 
 

@@ -5,8 +5,6 @@ The usual run has agents enough to have every part in every slot; the long run h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -18,6 +16,7 @@ import pytest
 from headrace.agents import KNOWN, agent_named, from_json, to_json
 from headrace.definition.step import learn
 from headrace.engines.jax.arrays import from_named_arrays, named_arrays
+from tests.covering import covering
 from tests.definition.support import (
     EPSILON,
     SHAPES,
@@ -30,24 +29,6 @@ from tests.definition.support import (
     small_layout,
     start,
 )
-
-
-def slots(part: Any, slot: str = "agent") -> Iterator[tuple[str, type]]:
-    """Every part of an agent with the slot that it is in."""
-    if is_dataclass(part):
-        yield slot, type(part)
-        for field in fields(part):
-            yield from slots(getattr(part, field.name), field.name)
-
-
-def covering(names: list[str]) -> list[str]:
-    """Few of these agents that have among them every part in every slot, those with the most new ones first."""
-    left, chosen = {name: set(slots(agent_named(name))) for name in names}, []
-    while any(left.values()):
-        chosen.append(max(left, key=lambda name: len(left[name])))
-        seen = left[chosen[-1]]
-        left = {name: parts - seen for name, parts in left.items()}
-    return chosen
 
 
 def usual(names: list[str]) -> list[Any]:

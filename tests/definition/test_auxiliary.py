@@ -25,6 +25,7 @@ from headrace.agents import (
     Polyak,
     Projected,
     Qrc,
+    Raw,
     RawCurrent,
     SharedFlipped,
     Spr,
@@ -91,11 +92,19 @@ def one_step(agent):
 
 
 RULES = [Dqn(lr=0.0), StreamQ(lr=0.0), Qrc(lr=0.0)]
+LONG = pytest.mark.long
 MERGES = [Sum(), Mix(), AuxOrthogonalToTd(), AuxOrthogonalToTd(Average(), Sum()), PcGrad()]
 
 
-@pytest.mark.parametrize("merge", MERGES, ids=repr)
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: type(r).__name__)
+# Every merge once, and every rule; the long run has all pairs.
+USUAL = [(Dqn, Sum()), (StreamQ, Mix()), (Qrc, AuxOrthogonalToTd()), (StreamQ, MERGES[3]), (Qrc, PcGrad())]
+PAIRS = [
+    pytest.param(rule, merge, id=f"{type(rule).__name__}-{merge}", marks=[] if (type(rule), merge) in USUAL else LONG)
+    for rule in RULES for merge in MERGES
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "merge"), PAIRS)
 def test_an_spr_only_step_lowers_the_spr_loss(rule, merge):
     """In the encoder and projection alone, in dynamics and predictor alone, and in all of them."""
     _, _, loss = one_step(small(Agent(rule, ORTH, merge=merge)))
@@ -113,7 +122,13 @@ def test_with_the_released_sign_the_shared_modules_ascend_the_spr_loss_and_the_o
 
 
 @pytest.mark.parametrize(
-    "filter_", [Unfiltered(), Orth(), Orth(history=Projected()), Orth(history=RawCurrent())], ids=repr
+    "filter_",
+    [
+        Unfiltered(),
+        *(pytest.param(Orth(history=h), marks=LONG) for h in (Raw(), RawCurrent())),
+        Orth(history=Projected()),
+    ],
+    ids=repr,
 )
 def test_a_mean_over_the_horizon_is_the_sum_at_a_part_of_the_weight(filter_):
     """So the two readings of the loss are told apart by runs that differ in weight alone."""

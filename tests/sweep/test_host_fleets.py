@@ -99,13 +99,17 @@ def test_200_steps_of_a_host_fleet_are_those_of_the_runs_alone(variant: str, env
     assert any(episodes)
 
 
-def test_each_stream_has_its_ordinary_folder(runs: list[Run], tmp_path: Path) -> None:
+def test_each_stream_has_its_ordinary_folder(tmp_path: Path) -> None:
+    runs = resolved(grid("strq", POLE, seeds="0:2", steps=1000, settings=SMALL), "fleet", tmp_path / "none")
     result = train_fleet(runs, tmp_path)
     assert sorted(result.finished) == sorted(run.name for run in runs)
     for run in runs:
         folder = RunFolder.read(tmp_path / run.name)
         assert (folder.status, folder.identity) == ("finished", run.identity())
-        assert folder.episodes()["length"].sum() <= STEPS
+        assert 900 < folder.episodes()["length"].sum() <= 1000
+        metrics = folder.metrics()
+        assert metrics["step"].tolist() == [1000]
+        assert np.isfinite([metrics[name][0] for name in ("return", "td_error", "dead_units")]).all()
 
 
 class Breaking(gymnasium.Wrapper):

@@ -18,7 +18,8 @@ from headrace.engines.learner.engine import LearnerEngine, supports
 from headrace.envs.base import TimeStep
 from headrace.errors import CheckpointDamaged, EnvironmentFault
 from headrace.policy import Policy
-from tests.engines.learner.support import IMAGE, SMALL, VECTOR, WITH_BOXES, experience, on, spec_of
+from tests.covering import covering
+from tests.engines.learner.support import IMAGE, NAMES, SMALL, VECTOR, WITH_BOXES, experience, on, spec_of
 
 
 class Louder(Orth):
@@ -39,7 +40,11 @@ def same(a, b):
     return [name for name in a if not np.array_equal(a[name], b[name], equal_nan=True)] == []
 
 
-@pytest.mark.parametrize(("name", "box"), WITH_BOXES)
+USUAL = covering(NAMES)
+COVERING = [pytest.param(*one, marks=[] if one[0] in USUAL else [pytest.mark.long]) for one in WITH_BOXES]
+
+
+@pytest.mark.parametrize(("name", "box"), COVERING)
 @pytest.mark.parametrize("network", [IMAGE, VECTOR], ids=["image", "vector"])
 def test_a_state_has_the_names_shapes_and_types_of_the_reference_engines(name, box, network):
     agent, spec = on(agent_named(name), network), spec_of(SMALL[network], box=box)

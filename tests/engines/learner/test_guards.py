@@ -11,7 +11,9 @@ from tests.engines.learner.parity import compare_steps
 from tests.engines.learner.support import SMALL, SUITES, VECTOR, engines, experience, on, spec_of
 
 SHORT = "Clip(0.5)"  # shorter than nearly every gradient
-GUARDED = ("dqn+replay5", "dqn+spr", "strq+spr+orth2", "qrc", "qrc+spr+separate")
+USUAL = ("dqn+spr", "qrc+spr+separate")  # every kind of gradient that is guarded
+GUARDED = [*USUAL, *(pytest.param(n, marks=pytest.mark.long) for n in ("dqn+replay5", "strq+spr+orth2", "qrc"))]
+DEEP = "network=Conv((8, 8, 8), ((4, 4), (3, 3), (3, 3)), ((2, 2), (1, 1), (1, 1)), 32)"  # as deep as Atari's
 
 
 def shortened(name):
@@ -65,7 +67,7 @@ def moved(engine, answers):
 @pytest.mark.parametrize("guard", ["Clip", "Unguarded"])
 def test_the_first_step_on_a_screen(guard):
     """Its observation is exactly zero, and four LayerNorms without variance follow one another."""
-    agent, shape = tweak(agent_named("qrc"), f"td.guard={guard}"), SUITES["octax"]
+    agent, shape = tweak(agent_named("qrc"), f"td.guard={guard}", DEEP), (16, 16, 1)
     first, answers = experience(shape, 3)
     for engine in engines(agent, spec_of(shape)):
         engine.begin(first)

@@ -1,7 +1,7 @@
 """Every step's new state is the reference engine's: two independent derivations of the same agents.
 
-The usual run holds the nine variants to it on vectors, one on MinAtar's shape, and every other switch in a few agents
-that have many of them; the whole table (all agents, all shapes) is a long run.
+The usual run holds most of the nine variants to it on vectors, one on MinAtar's shape, and every other switch in a few
+agents that have many of them; the whole table (all agents, all shapes) is a long run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from tests.engines.learner.support import (
     worst_error,
 )
 
-USUAL = [*((name, "vector") for name in VARIANTS), ("qrc+spr+orth", "minatar")]
+# Of each rule the barest and the fullest; what is between them is of the same pieces.
+USUAL = [*((name, "vector") for name in VARIANTS if name not in ("strq+spr", "strq+spr+orth", "qrc+spr")),
+         ("qrc+spr+orth", "minatar")]  # fmt: skip
 
 
 def parity(agent, spec, steps):
