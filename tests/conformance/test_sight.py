@@ -54,6 +54,10 @@ class Definition(Reference):
         template = jax.eval_shape(partial(begin, self.setting, self.layout), obs)
         self.state = from_named_arrays("stream", template, self.beginning.save())
 
+    @property
+    def action(self) -> int:
+        return int(self.state.choice.action)
+
     def trouble(self) -> tuple[str, int] | None:
         return trouble_in(self.state.tally)
 
