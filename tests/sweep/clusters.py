@@ -26,8 +26,11 @@ KEY = {
 
 class Cluster:
     def __init__(self, cores: int, port: int) -> None:
-        self.port, self.address = port, f"127.0.0.1:{port}"
-        self.start("--head", f"--port={port}", "--include-dashboard=false", f"--num-cpus={cores}")
+        self.cores, self.port, self.address = cores, port, f"127.0.0.1:{port}"
+        self.start_head()
+
+    def start_head(self) -> None:
+        self.start("--head", f"--port={self.port}", "--include-dashboard=false", f"--num-cpus={self.cores}")
 
     def start(self, *words: str) -> None:
         """Starts a node; three times over, because Ray gives up after 30 seconds, which a busy machine may exceed."""

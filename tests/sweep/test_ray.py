@@ -18,7 +18,7 @@ from headrace.runs.folder import RunFolder
 from headrace.sweep import ray_bridge, ray_executor
 from headrace.sweep.executor import Options
 from tests.small_runs import Command
-from tests.sweep.clusters import KEY, Cluster, free_port, ray_cluster
+from tests.sweep.clusters import KEY, Cluster, ray_cluster
 from tests.sweep.support import (
     alive,
     finished,
@@ -187,23 +187,22 @@ def test_a_machine_that_accepts_and_is_silent_is_given_up(command: Command, tmp_
 
 
 def test_a_sweep_whose_head_is_killed_ends_and_continues_on_the_next(
-    command: Command, undisturbed: Path, tmp_path: Path
+    command: Command, cluster: Cluster, undisturbed: Path, tmp_path: Path
 ) -> None:
-    port, out = free_port(), tmp_path / "runs"
+    out = tmp_path / "runs"
     hold = held(out, 600)  # or it could be done before its head is dead
-    with ray_cluster(port=port) as cluster:
-        process = started(command, out, "--address", cluster.address)
-        wait_until(lambda: bool(underway(out, 600)), process)
-        cluster.kill_head()
-        code, _, err = ended(process)
+    process = started(command, out, "--address", cluster.address)
+    wait_until(lambda: bool(underway(out, 600)), process)
+    cluster.kill_head()
+    code, _, err = ended(process)
     assert code == 1
     assert "headrace: the Ray cluster was lost; its runs continue from their checkpoints" in err
-    assert err.splitlines()[-1].startswith(f"headrace: no Ray cluster answers at 127.0.0.1:{port}: ")
+    assert err.splitlines()[-1].startswith(f"headrace: no Ray cluster answers at {cluster.address}: ")
     assert any(not finished(out / run.name) for run in RUNS)
 
     hold.unlink()
-    with ray_cluster(port=port) as cluster:
-        code, said, err = ended(started(command, out, "--address", cluster.address))
+    cluster.start_head()
+    code, said, err = ended(started(command, out, "--address", cluster.address))
     assert code == 0, err
     assert "3/3 done" in said
     assert "continuing from step" in err

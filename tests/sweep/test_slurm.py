@@ -22,10 +22,10 @@ from headrace.runs.folder import RunFolder
 from headrace.runs.lock import is_held
 from headrace.sweep import slurm
 from headrace.sweep.driver import Swept, sweep
-from headrace.sweep.executor import EXECUTORS, Options, Said, SlurmOptions, minutes, slurm_options
+from headrace.sweep.executor import EXECUTORS, Ended, Options, Said, SlurmOptions, minutes, slurm_options
 from tests.small_runs import Command
 from tests.sweep import slurm_here
-from tests.sweep.submitted import LocalQueue, preempt
+from tests.sweep.submitted import LocalQueue, Submitted, preempt
 from tests.sweep.support import held, holding, kill, newest, results, run_names, tiny, tiny_words, wait_until
 from tests.sweep.test_driver import Heard
 
@@ -124,6 +124,17 @@ def test_a_stopped_sweep_saves_where_it_is_and_continues(undisturbed: Path, tmp_
     assert [RunFolder.read(path).status for path in both] == ["interrupted"] * 2
     assert [s.state for s in swept(out, Heard()).standings] == ["done", "done"]
     assert_undisturbed(out, undisturbed)
+
+
+@pytest.mark.usefixtures("submitted")
+def test_a_job_is_lost_once_it_was_missed_twice(tmp_path: Path) -> None:
+    """Its report may be late on shared storage."""
+    place = Submitted(tmp_path, Options())
+    (job,) = place.jobs(RUNS[:1])
+    place._submitted["7"] = job
+    assert place._ask() == []
+    assert place._ask() == [Ended(job, {}, "job 7 is gone")]
+    place.close()
 
 
 # What is asked of Slurm
