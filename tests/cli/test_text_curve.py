@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.cli.show import HEIGHT, WIDTH, text_curve
+from headrace.cli.show import CURVE_WIDTH, HEIGHT, text_curve
 
 
 def test_a_straight_line_rises_from_corner_to_corner():
     steps = np.arange(1, 113) * 1000
     rows = text_curve(steps, np.linspace(0.0, 1.0, 112))
     assert len(rows) == HEIGHT + 1
-    pictures = [row.partition("│")[2].ljust(WIDTH) for row in rows[:-1]]
-    heights = [sum(picture[column] != " " for picture in pictures) for column in range(WIDTH)]
+    pictures = [row.partition("│")[2].ljust(CURVE_WIDTH) for row in rows[:-1]]
+    heights = [sum(picture[column] != " " for picture in pictures) for column in range(CURVE_WIDTH)]
     assert heights[0] == 1
     assert heights[-1] == HEIGHT
     assert heights == sorted(heights)

@@ -25,6 +25,10 @@ from headrace.errors import counted
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough runs"
 LEVEL = 0.05  # of the tests, not corrected: each claim is judged by itself
+MIN_SEEDS = 3
+NEAR_ZERO = 0.1  # a cosine within this of 0 is near 0
+MARGIN = 0.05  # of the base agent's mean: how far below it still counts as "at" it
+COSINE = "cosine_before_orth"
 
 
 class Bounded(NamedTuple):
@@ -72,12 +76,6 @@ def chance(p: float) -> str:
     if math.isnan(p):
         return "no test"
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
-MIN_SEEDS = 3
-NEAR_ZERO = 0.1  # a cosine within this of 0 is near 0
-MARGIN = 0.05  # of the base agent's mean: how far below it still counts as "at" it
-COSINE = "cosine_before_orth"
 
 
 class Evidence(NamedTuple):

@@ -17,6 +17,8 @@ FEWEST = 3  # runs of a task for an interval: a bootstrap of two draws little bu
 BLOCK = 1 << 22  # numbers held at once while a bootstrap resamples
 
 Statistic = Callable[[np.ndarray], np.ndarray]  # (..., runs, tasks) -> (...)
+PERMUTATIONS = 4999
+ANGLES = 20_001  # at which the density of Student's t is summed
 
 
 class Interval(NamedTuple):
@@ -144,10 +146,6 @@ def percentiles(found: np.ndarray) -> np.ndarray:
     """The ends of the interval that holds so much of what was found."""
     tail = 50 * (1 - CONFIDENCE)
     return np.percentile(found, [tail, 100 - tail], axis=0)
-
-
-PERMUTATIONS = 4999
-ANGLES = 20_001  # at which the density of Student's t is summed
 
 
 class Comparison(NamedTuple):

@@ -32,6 +32,11 @@ _EYES = np.array(
 )
 _XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 _WHITE = np.array([0.9505, 1.0, 1.089])
+PAPER_INK = "#555555"  # the paper's own numbers, in every figure
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 1.5), (1, 2), (9, 2, 2, 2, 2, 2), (6, 1.2, 1.2, 1.2), (2, 1.2))
+MARKERS = "osD^vPX*"
+VISIBLE = 2.2  # contrast with white that a colour has at least
+BLIND = 3.0  # how much a difference counts to colour-blind eyes, which see fewer, against that to others
 
 
 def rgb_of(colour: str) -> np.ndarray:
@@ -67,9 +72,6 @@ def lifted(colour: str) -> str:
     return next(shade for shade in mixed if contrast(shade, DARK_GROUND) >= ENOUGH)
 
 
-PAPER_INK = "#555555"  # the paper's own numbers, in every figure
-
-
 class Look(NamedTuple):
     """`dashes` are lengths of ink and gap in line widths, empty for a solid line."""
 
@@ -92,10 +94,6 @@ LOOKS: dict[str, Look] = {
     "qrc+spr": Look("#315DDB", "#398CF1", (5, 1.5), "s"),
     "qrc+spr+orth": Look("#83B3E3", "#85B1D2", (2, 1.2), "^"),
 }
-DASHES: tuple[tuple[float, ...], ...] = ((), (5, 1.5), (1, 2), (9, 2, 2, 2, 2, 2), (6, 1.2, 1.2, 1.2), (2, 1.2))
-MARKERS = "osD^vPX*"
-VISIBLE = 2.2  # contrast with white that a colour has at least
-BLIND = 3.0  # how much a difference counts to colour-blind eyes, which see fewer, against that to others
 
 
 def looks_of(agents: Iterable[str]) -> Looks:

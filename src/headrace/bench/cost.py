@@ -30,6 +30,9 @@ from headrace.agents.td import Adaptive, DecayedMaximum, Dqn, Intentional, Onlin
 from headrace.errors import BadSetting
 
 FLOAT = 4  # bytes
+REPEATS = 7
+PATIENCE = 0.005  # seconds that one repeat should last at least
+CLEAR = 5.0  # a product is timed well if it takes that many times as long as calling it
 
 
 class Product(NamedTuple):
@@ -204,9 +207,6 @@ def _aux_state(agent: Agent, sizes: dict[str, int]) -> int:
     )
 
 
-REPEATS = 7
-PATIENCE = 0.005  # seconds that one repeat should last at least
-CLEAR = 5.0  # a product is timed well if it takes that many times as long as calling it
 SQUARE = Product(256, 256, 256)
 
 

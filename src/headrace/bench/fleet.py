@@ -26,6 +26,8 @@ COPIED = {"cpu": 2**24}  # floats of the copied array, where they are not:
 LARGE = 2**28
 COPIES = 10  # that are waited for together
 FEWEST_BLOCKS, MOST_BLOCKS = 4, 50
+NO_KERNEL = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id"}
+BODIES = re.compile(r"body=%?([\w.-]+)")
 
 
 def measure_fleet(suite: str, game: str | None, variant: str, streams: int, seconds: float) -> dict[str, Any]:
@@ -126,12 +128,6 @@ def copy_bandwidth(floats: int) -> float:
         x.block_until_ready()
         times.append((time.perf_counter() - began) / COPIES)
     return 2 * 4 * floats / min(times)
-
-
-NO_KERNEL = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id"}
-
-
-BODIES = re.compile(r"body=%?([\w.-]+)")
 
 
 class Loop(NamedTuple):

@@ -16,6 +16,9 @@ from headrace.engines.base import Backend, HostStream, Stream
 from headrace.training.run import Run, backend, choose
 
 AT_ONCE = 1000  # a compiled stream takes no more steps in one call
+BLOCKS = 5  # of each kind and engine, one after the other in turn
+KINDS = {"update": "update_steps_per_s", "whole": "steps_per_s"}
+QUIET = 0.9  # of its core's time is what a process gets where nothing else runs
 
 
 class Block(NamedTuple):
@@ -96,10 +99,6 @@ def _latency(engine: Backend, env: Any) -> float:
     _ = engine.action
     return time.perf_counter() - began
 
-
-BLOCKS = 5  # of each kind and engine, one after the other in turn
-KINDS = {"update": "update_steps_per_s", "whole": "steps_per_s"}
-QUIET = 0.9  # of its core's time is what a process gets where nothing else runs
 
 Figures = dict[str, Any]
 Rates = dict[str, dict[str, list[Block]]]  # by engine and kind

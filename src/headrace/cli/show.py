@@ -27,6 +27,8 @@ from headrace.training.run import run_of
 ABOUT = "what a run is, how far it got and how well it does"
 WIDTH = 90  # letters of a line of settings
 CHANGED = "its digest is not the one with which it finished: a table or checkpoint was changed since"
+CURVE_WIDTH, HEIGHT = 56, 5  # letters
+BLOCKS, PLAIN = " ▁▂▃▄▅▆▇█", " .:#"
 
 
 def add_words(parser: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
@@ -178,10 +180,6 @@ def _shows(letters: str) -> bool:
     return True
 
 
-WIDTH, HEIGHT = 56, 5  # letters
-BLOCKS, PLAIN = " ▁▂▃▄▅▆▇█", " .:#"
-
-
 def text_curve(steps: np.ndarray, values: np.ndarray, *, plain: bool = False) -> list[str]:
     """Columns from the lowest value to the highest, each the mean over its share of the steps; nothing without a value.
 
@@ -191,8 +189,8 @@ def text_curve(steps: np.ndarray, values: np.ndarray, *, plain: bool = False) ->
     steps, values = steps[known], values[known]
     if len(values) < 2:
         return []
-    columns = np.array([part.mean() for part in np.array_split(values, min(WIDTH, len(values)))])
-    columns = np.repeat(columns, WIDTH // len(columns))
+    columns = np.array([part.mean() for part in np.array_split(values, min(CURVE_WIDTH, len(values)))])
+    columns = np.repeat(columns, CURVE_WIDTH // len(columns))
     low, high = float(columns.min()), float(columns.max())
     share = (columns - low) / (high - low) if high > low else np.full(len(columns), 0.5)
     marks = PLAIN if plain else BLOCKS

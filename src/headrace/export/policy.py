@@ -15,6 +15,10 @@ from headrace.normalize import EPS, Moments, variance
 from headrace.training.evaluation import newest_checkpoint
 from headrace.training.run import Run, run_of
 
+Q, PREFERENCE, ACTION = "q", "preference", "action"
+PARAMETERS, SCALE = "stream/agent/params/", "stream/obs_scale/"
+KNOWN = (Conv, Mlp, LeakyNorm, Relu, Limited, Unlimited)
+
 
 class Saved(NamedTuple):
     """An agent at a step of its run."""
@@ -35,11 +39,6 @@ def read(path: str | Path) -> Saved:
     run = run_of(folder.identity)
     spec = run.env.compiled().spec if run.form == "compiled" else run.env.host().spec
     return Saved(run, spec, checkpoint.step, checkpoint.arrays, folder.notices)
-
-
-Q, PREFERENCE, ACTION = "q", "preference", "action"
-PARAMETERS, SCALE = "stream/agent/params/", "stream/obs_scale/"
-KNOWN = (Conv, Mlp, LeakyNorm, Relu, Limited, Unlimited)
 
 
 class Dense(NamedTuple):

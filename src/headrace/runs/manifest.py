@@ -33,6 +33,7 @@ LONGEST_TEXT = 500  # of a name, a time, a digest
 SHOWN_WORDS = 2_000  # characters of somebody else's error message
 
 Manifest = dict[str, Any]
+REQUIRED = ("identity", "status")
 
 
 class Kind(NamedTuple):
@@ -111,7 +112,6 @@ FIELDS = {
         lambda v: isinstance(v, dict) and all(_holds(one, bytes=_is_count, sha256=_is_text) for one in v.values()),
     ),
 }
-REQUIRED = ("identity", "status")
 
 
 def new_manifest(identity: Mapping[str, Any], details: Mapping[str, Any]) -> Manifest:

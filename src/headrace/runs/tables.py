@@ -24,6 +24,8 @@ BUFFER = 1 << 16  # characters held back before they are written
 
 GONE = {errno.ENOENT, errno.EISDIR, errno.EINVAL}  # nothing, a folder, a pipe or a device in place of a file
 Columns = dict[str, np.ndarray]
+TAIL = 1 << 14  # bytes first looked at for the last rows
+NEWLINE = 10
 
 
 class Table:
@@ -223,10 +225,6 @@ def _column(path: Path, name: str, cells: Iterable[str]) -> np.ndarray:
         return np.array([float(value) for value in values], np.float64)
     except ValueError as error:
         raise HeadraceError(f"{path}, column {name!r}: {error}") from error
-
-
-TAIL = 1 << 14  # bytes first looked at for the last rows
-NEWLINE = 10
 
 
 def last_rows(path: Path, count: int) -> Columns:

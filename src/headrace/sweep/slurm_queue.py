@@ -26,6 +26,13 @@ from headrace.training.run import run_of
 
 LINGER_SECONDS = 900.0  # longer than any grace between SIGTERM and SIGKILL
 TOO_SHORT = "its time at Slurm ended before it got any further: ask for more with --time"
+COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
+ANSWER_SECONDS = 60.0
+SIGNAL_SECONDS = 120  # before the end of its time: a run saves then and is queued again
+EVER = 1_000_000  # times that a run may reach the end of its time
+ARRAY = 1000  # tasks of one array: Slurm's usual limit
+REMEDY = "Slurm does not answer here: call this on a machine of a Slurm cluster, or train on this one with --on local"
+RESULT = "_0_result.pkl"  # how the names of submitit's reports end
 
 
 def preempt_signal() -> signal.Signals:
@@ -99,15 +106,6 @@ def _linger(asked: list[int]) -> None:
     until = time.monotonic() + LINGER_SECONDS
     while not asked and time.monotonic() < until:
         time.sleep(0.2)
-
-
-COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
-ANSWER_SECONDS = 60.0
-SIGNAL_SECONDS = 120  # before the end of its time: a run saves then and is queued again
-EVER = 1_000_000  # times that a run may reach the end of its time
-ARRAY = 1000  # tasks of one array: Slurm's usual limit
-REMEDY = "Slurm does not answer here: call this on a machine of a Slurm cluster, or train on this one with --on local"
-RESULT = "_0_result.pkl"  # how the names of submitit's reports end
 
 
 class SlurmQueue:

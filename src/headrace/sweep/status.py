@@ -19,6 +19,9 @@ from headrace.runs.tables import last_rows, newest_step
 from headrace.training.run import Run
 
 STATES = ("done", "running", "failed", "diverged", "left")
+COMPUTED = (("learner", "host"), ("reference", "compiled"), ("reference", "host"))  # every engine with its forms
+CONTINUED = "runs that another engine began here are continued by it (choose with --engine)"
+BEGUN_ANEW = "runs that another engine began here are begun anew: a fleet cannot continue them"
 
 
 class Standing(NamedTuple):
@@ -121,11 +124,6 @@ def seconds_left(found: Sequence[Standing]) -> float | None:
     speed = steps_per_second(found)
     steps = sum(s.run.steps - s.step for s in found if s.state in ("running", "left"))
     return steps / speed if speed > 0 else None
-
-
-COMPUTED = (("learner", "host"), ("reference", "compiled"), ("reference", "host"))  # every engine with its forms
-CONTINUED = "runs that another engine began here are continued by it (choose with --engine)"
-BEGUN_ANEW = "runs that another engine began here are begun anew: a fleet cannot continue them"
 
 
 def resolved(runs: Iterable[Run], on: str, out: str | Path) -> list[Run]:

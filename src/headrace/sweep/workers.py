@@ -17,6 +17,8 @@ from headrace.sweep.processes import Program
 from headrace.sweep.worker import one_core
 from headrace.training.run import Run
 
+CGROUP = Path("/sys/fs/cgroup")
+
 
 class Worker(Program):
     """One worker process and its current job."""
@@ -131,9 +133,6 @@ def _meaning(worker: Worker, message: dict[str, Any]) -> list[Event]:
             return [Moved(job, step, rate)]
         case _:
             return [Said(message["notice"])]
-
-
-CGROUP = Path("/sys/fs/cgroup")
 
 
 class Local(Workers):

@@ -34,6 +34,7 @@ from headrace.training.run import Run, run_of, whole
 
 STEP = "stream/agent/step"  # the array of a saved stream that counts its steps
 BEST = "best"  # where a run keeps the checkpoint at which it was evaluated best
+EPSILON, SEED, MAX_STEPS = 0.01, 1_000_000, 27_000  # as `headrace eval` has them
 
 
 class Evaluation(NamedTuple):
@@ -211,9 +212,6 @@ def played(
             obs, last = timestep.obs, bool(timestep.last)
             total, length = total + float(timestep.reward), length + 1
         yield EpisodeResult(length, total, length), not last
-
-
-EPSILON, SEED, MAX_STEPS = 0.01, 1_000_000, 27_000  # as `headrace eval` has them
 
 
 class Evaluations(NamedTuple):

@@ -26,6 +26,8 @@ from headrace.part import differences, number_of, to_json, tweak
 from headrace.runs.manifest import identity_hash, require_run
 
 ENGINES = ("learner", "reference")
+# Of each engine, raised whenever the same run would give other numbers: no old run is continued by new arithmetic.
+NUMERICS = {"reference": 4, "learner": 1}
 
 
 class EngineChoice(NamedTuple):
@@ -110,10 +112,6 @@ def _host_spec(env: Environment) -> EnvSpec:
 def _known(what: str, value: str, known: tuple[str, ...]) -> None:
     if value != "auto" and value not in known:
         raise unknown(what, value, (*known, "auto"))
-
-
-# Of each engine, raised whenever the same run would give other numbers: no old run is continued by new arithmetic.
-NUMERICS = {"reference": 4, "learner": 1}
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ RESET = ("observation", "info")  # what Gymnasium says that these return
 STEP = ("observation", "reward", "terminated", "truncated", "info")
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 LONG = 16  # an axis beyond this is a side of an image rather than its channels
+REMEDY = "A wrapper (--set env.wrappers=my_package.Wrapper) can change that, see gymnasium.wrappers.TransformAction"
 
 
 class GymEnv:
@@ -206,9 +207,6 @@ def _channels_come_first(shape: tuple[int, ...]) -> bool:
         return False
     first, side = shape[0], min(shape[1:])
     return side > LONG and first <= min(LONG, side // 4)
-
-
-REMEDY = "A wrapper (--set env.wrappers=my_package.Wrapper) can change that, see gymnasium.wrappers.TransformAction"
 
 
 def action_space(name: str, space: gymnasium.Space) -> tuple[Callable[[Any], Any], tuple[str, ...]]:

@@ -29,6 +29,11 @@ from headrace.envs.packing import pack, unpack
 
 _FIXED = (gymnasium.Space, EnvSpec, ModuleType, type)  # the same in every copy of an environment
 _INNER = "env"  # a wrapper's attribute that holds what it wraps
+DERIVED = (
+    "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat", "subtree_com",
+    "cinert", "cvel", "cfrc_ext", "cfrc_int", "cacc", "qacc", "qfrc_actuator", "qfrc_constraint", "actuator_force",
+    "sensordata",
+)  # fmt: skip
 
 
 class CannotSave(Exception):
@@ -131,13 +136,6 @@ def _mutable(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for item in value:
             yield from _mutable(item)
-
-
-DERIVED = (
-    "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat", "subtree_com",
-    "cinert", "cvel", "cfrc_ext", "cfrc_int", "cacc", "qacc", "qfrc_actuator", "qfrc_constraint", "actuator_force",
-    "sensordata",
-)  # fmt: skip
 
 
 def handles(layer: Any) -> dict[str, Any]:

@@ -35,6 +35,11 @@ from headrace.errors import counted
 from headrace.runs import packs
 
 RETURN = charts.axis("return of 100 episodes", "raw reward")
+COSINES = ("cosine_before_orth", "cosine_before_orth2")
+COSINE_ABOUT = (
+    "The cosine between the RL update and the auxiliary update on the encoder, mean over environments and seeds, with "
+    "95% bootstrap intervals: before orth (as the two streams give them), and after orth but before orth2."
+)
 
 
 def learning_curves(context: Context) -> list[Section]:
@@ -89,13 +94,6 @@ def _marks(context: Context, paper: Paper, env: str, found: dict[str, Curve]) ->
         for agent, value in known
         if value
     ]
-
-
-COSINES = ("cosine_before_orth", "cosine_before_orth2")
-COSINE_ABOUT = (
-    "The cosine between the RL update and the auxiliary update on the encoder, mean over environments and seeds, with "
-    "95% bootstrap intervals: before orth (as the two streams give them), and after orth but before orth2."
-)
 
 
 def representation(context: Context) -> list[Section]:

@@ -30,6 +30,7 @@ from headrace.training.curve import step_label
 
 POINTS = 250  # of a chart on a run's page
 COLUMNS = ("key", "name", "agent", "env", "seed", "steps", "step", "state", "score", "points", "rate", "hours")
+SHOWN = 1500  # points of a t-SNE picture: more only cover each other
 
 
 def runs(context: Context) -> Section:
@@ -148,9 +149,6 @@ def _resumed(manifest: Mapping[str, Any]) -> str:
 def _machine(manifest: Mapping[str, Any]) -> str:
     facts = manifest.get("machine")
     return ", ".join(f"{name} {value}" for name, value in facts.items() if value) if isinstance(facts, Mapping) else ""
-
-
-SHOWN = 1500  # points of a t-SNE picture: more only cover each other
 
 
 def latents_body(record: Record) -> Body:

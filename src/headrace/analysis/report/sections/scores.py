@@ -35,6 +35,12 @@ AGGREGATES_ABOUT = (
     "Over all runs and environments, in the {unit}. Bars are 95% stratified-bootstrap intervals, which take three "
     "seeds. A performance profile shows which share of the runs is above each score, averaged over environments."
 )
+KINDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "open"}
+SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?"}
+ABLATIONS_ABOUT = (
+    "One setting varied at a time. The charts show the mean over environments and seeds on one scale with its 95% "
+    "bootstrap interval; agents that are switched off above are not in them."
+)
 
 
 def results(context: Context) -> list[Section]:
@@ -91,10 +97,6 @@ def _profile(context: Context, group: Group, unit: Unit) -> Body:
     return panel(f"profile-{group.slug}", lines("Performance profile", x, y, drawn, xs=thresholds, stairs=True))
 
 
-KINDS = {HOLDS: "holds", FAILS: "fails", UNKNOWN: "open"}
-SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?"}
-
-
 def claims(context: Context) -> list[Section]:
     return of_each_group(
         context, "claims", "Claims", _claims, lambda group: (standing(group), latents_stamp(group)), has_claims
@@ -137,12 +139,6 @@ def _folded(found: list[Judgement]) -> Html:
     if not found:
         return Html("")
     return tag("details", tag("summary", f"{counted(len(found), 'claim')} that these runs cannot tell"), _listed(found))
-
-
-ABLATIONS_ABOUT = (
-    "One setting varied at a time. The charts show the mean over environments and seeds on one scale with its 95% "
-    "bootstrap interval; agents that are switched off above are not in them."
-)
 
 
 def ablations(context: Context) -> list[Section]:
