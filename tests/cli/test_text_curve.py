@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.cli.show import CURVE_WIDTH, HEIGHT, text_curve
+from headrace.agents import agent_named, to_json
+from headrace.cli.show import CURVE_WIDTH, HEIGHT, WIDTH, _settings, text_curve
 
 
 def test_a_straight_line_rises_from_corner_to_corner():
@@ -26,3 +27,9 @@ def test_what_is_not_known_is_left_out():
     rows = text_curve(np.array([1000, 2000, 3000]), np.array([np.nan, 1.0, 1.0]), plain=True)
     assert "".join(rows).isascii()
     assert rows[-1].split() == ["2k", "3k", "steps"]
+
+
+def test_settings_are_wrapped_at_their_own_width_not_at_the_curve_s():
+    first, *lines = _settings({"agent": to_json(agent_named("qrc+spr+orth"))}).split("\n")
+    widths = [len(first), *(len(line.strip()) for line in lines)]
+    assert CURVE_WIDTH < max(widths) <= WIDTH
