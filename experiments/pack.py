@@ -1,4 +1,4 @@
-"""Packs runs: their manifests, log points to six digits, latent analyses, and the encoders of a few.
+"""Packs runs: their manifests, log points to a few digits, latent analyses, and the encoders of a few.
 
 python experiments/pack.py RUNS FOLDER           packs the runs below RUNS into FOLDER/records.jsonl.xz
 python experiments/pack.py --unpack RUN FOLDER   writes a packed run as a folder below FOLDER
@@ -32,17 +32,19 @@ from headrace.runs.folder import METRICS
 from headrace.runs.tables import Columns, picked, read_table
 
 ENCODERS = "*_minatar-breakout_seed0_*"
-WHOLE = ("step", "return")  # columns that are kept at every row
+WHOLE = ("step", "return")  # columns that are kept at every row, to six digits
+DIGITS = 4  # of the others: more cannot be seen in a curve
 
 
 def shortened(table: Columns) -> dict[str, Any]:
-    """A table as a pack holds it: numbers to six digits, most columns at some rows only."""
+    """A table as a pack holds it: most columns at some rows only, and to fewer digits."""
     some = np.isin(np.arange(len(table["step"])), picked(len(table["step"]), CURVE_POINTS))
-    return {"columns": {name: cells(values, some | (name in WHOLE)) for name, values in table.items()}}
+    kinds = {name: (some | True, 6) if name in WHOLE else (some, DIGITS) for name in table}
+    return {"columns": {name: cells(values, *kinds[name]) for name, values in table.items()}}
 
 
-def cells(values: np.ndarray, kept: np.ndarray) -> str:
-    form = "d" if values.dtype.kind == "i" else ".6g"
+def cells(values: np.ndarray, kept: np.ndarray, digits: int) -> str:
+    form = "d" if values.dtype.kind == "i" else f".{digits}g"
     return ",".join(f"{v:{form}}" if keep and v == v else "" for v, keep in zip(values.tolist(), kept, strict=True))
 
 

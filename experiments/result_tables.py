@@ -51,7 +51,7 @@ def game_table(group: Group, agents: Sequence[str], name: str) -> Table:
     notes = [
         f"First line: returns here, at {short_steps(group.steps)} steps: mean over seeds (smallest to largest); the "
         "mean of the games with its 95% interval",
-        f"Second line: the paper's means at {short_steps(PAPER_STEPS)} steps",
+        *([f"Second line: the paper's means at {short_steps(PAPER_STEPS)} steps"] if paper.scores else []),
     ]
     return Table(name, f"Scores at {short_steps(group.steps)} steps", header, rows, data, notes)
 
@@ -189,10 +189,12 @@ def _command(records: Sequence[Record]) -> str:
     variant, *settings = re.split("(?<!,) ", records[0].agent)  # after a comma a setting goes on
     envs, seeds = sorted({r.env for r in records}), sorted({r.seed for r in records})
     family = f"{envs[0].partition('/')[0]}/*"
-    place = family if len(envs) > 1 and envs == sorted(matching(family)) else ",".join(envs)
+    known = family != "gym/*" and envs == sorted(matching(family))
+    place = family if len(envs) > 1 and known else ",".join(envs)
     several = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
     listed = f"{seeds[0]}:{seeds[-1] + 1}" if several else ",".join(map(str, seeds))
     words = [variant, place, "--seeds", listed, "--steps", _typed(records[0].steps)]
+    settings += [f"env.{rule}" for rule in re.split("(?<!,) ", records[0].suite)[1:]]
     words += [word for setting in settings for word in ("--set", setting)]
     if any(_streams(r) > 1 or _device(r).startswith("gpu") for r in records):
         words += ["--on", "fleet"]
@@ -259,6 +261,23 @@ def weight_table(group: Group, rng: np.random.Generator) -> Table:
     notes = [f"{group.title}; qrc itself: {number(float(mean(group.matrix('qrc'))))}"] if known else []
     notes += ["The difference is over the games that both have; a mean return is given where all games are there"]
     return Table("weights", "qrc+spr+orth by the weight of SPR", header, rows, data, notes)
+
+
+def control_tests(group: Group, rng: np.random.Generator) -> Table:
+    """What is added to `ac` against `ac` itself, each robot's returns as shares of its mean there."""
+    whole = np.nanmean(group.matrix("ac"), axis=0)
+    matrices = {agent: group.matrix(agent) / whole for agent in group.agents}
+    rows, data = [], []
+    for compared in pairwise(matrices, [(agent, "ac") for agent in group.agents if agent != "ac"], rng):
+        robots = int((np.isfinite(matrices[compared.first]).any(axis=0)).sum())
+        shown = between(*compared.difference), between(*compared.improvement), number(compared.p_holm), word(compared)
+        rows.append([Cell(compared.first), Cell(str(robots)), *map(Cell, shown)])
+        place = {"suite": group.suite, "steps": group.steps, "agent": compared.first, "against": "ac", "robots": robots}
+        found = {**compared.difference._asdict(), "improvement": compared.improvement.value}
+        data.append({**place, **found, "p": compared.p, "p_holm": compared.p_holm, "verdict": word(compared)})
+    header = ["agent", "robots", "difference to ac, as a share of its return", "probability of improvement", "p", "verdict"]
+    notes = ["Over the robots that both have; 95% bootstrap intervals; permutation test, corrected by Holm"]
+    return Table("control_tests", "SPR beside the actor-critic", header, rows, data, notes)
 
 
 ENGINES = ("fast", "reference")

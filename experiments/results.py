@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from readings import judged, readings_table
 from result_tables import (
+    control_tests,
     engines_table,
     game_table,
     mean_table,
@@ -36,16 +37,19 @@ from headrace.agents import VARIANTS, agent_named
 from headrace.agents.variants import UNGUARDED, guards
 from headrace.analysis.artefacts import drawings, tables
 from headrace.analysis.claims import Judgement, claims_table, judge
-from headrace.analysis.records import Found, find_runs
+from headrace.analysis.records import Found, Record, find_runs
 from headrace.analysis.scores import Group, groups
 from headrace.analysis.stats import task_means
 from headrace.analysis.table import Table
 from headrace.reproduce.coverage import Coverage, coverage
 from headrace.reproduce.plans import MINATAR
+from headrace.runs.folder import METRICS, Score, score
+from headrace.runs.tables import read_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES = "results", ("docs/results.md", "docs/parity.md", "results/README.md", "README.md")
 TABLES, FIGURES = "results/tables", "docs/results"
+NEARLY = 4_750_000  # steps that a fleet reached whose card was given back before its runs of 5M steps had ended
 SHOWN_FIGURES = ("curves", "suite", "cosine", "rank")
 LONG_FIGURES = {"curves": "Learning curves", "suite": "Mean over games", "rank": "Effective rank"}
 MARK = re.compile(r"(<!-- (\w+): written by experiments/results\.py -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
@@ -92,6 +96,11 @@ class Results:
         return self.minatar(MINATAR.steps, guarded=True)
 
     @cached_property
+    def nearly(self) -> Group:
+        """The same runs as they stood at a step that those reached, too, which were cut off before their end."""
+        return as_of(self.long, NEARLY)
+
+    @cached_property
     def long_bare(self) -> Group:
         """Runs of the paper's length of agents without the guard that they could have."""
         found = self.minatar(MINATAR.steps)
@@ -101,6 +110,11 @@ class Results:
     def coverage(self) -> Coverage:
         """How far the paper's table is filled."""
         return coverage(self.root / RESULTS, "minatar", MINATAR.runs())
+
+    @cached_property
+    def control(self) -> Group:
+        """MuJoCo's robots, with time as one more number of what is observed."""
+        return next(g for g in self.groups if g.suite.startswith("gym clock=") and g.steps == 1_000_000)
 
     @cached_property
     def claims(self) -> list[Judgement]:
@@ -119,8 +133,12 @@ class Results:
             source_table(self.root / RESULTS, self.found.records),
             game_table(self.short, nine_of(self.short), "variants_1m"),
             game_table(self.guarded, self.guarded.agents, "guarded_1m"),
-            game_table(self.long, self.long.agents, "variants_5m"),
+            game_table(self.long, finished(self.long), "variants_5m"),
+            game_table(self.nearly, self.nearly.agents, "variants_nearly"),
+            replace(claims_table(known_claims(self.nearly)), name="claims_nearly"),
             game_table(self.long_bare, self.long_bare.agents, "variants_5m_unguarded"),
+            game_table(self.control, self.control.agents, "control"),
+            control_tests(self.control, rng()),
             update_table(self.short, self.short.agents, "updates_1m"),
             update_table(self.long, self.long.agents, "updates_5m"),
             update_table(self.long_bare, self.long_bare.agents, "updates_5m_unguarded"),
@@ -132,6 +150,18 @@ class Results:
 def known_claims(group: Group) -> list[Judgement]:
     """The claims that a group has runs for."""
     return [judged for judged in judge(group, rng()) if np.isfinite(judged.found.value)] if group.records else []
+
+
+def as_of(group: Group, step: int) -> Group:
+    """The runs that reached a step, with their scores there."""
+    reached = [r for r in group.records if r.step >= step]
+    records = [replace(r, state="finished", steps=step, step=step, score=score_at(r, step)) for r in reached]
+    return replace(group, steps=step, records=tuple(records))
+
+
+def score_at(record: Record, step: int) -> Score | None:
+    table = read_table(record.path / METRICS)
+    return score({"return": table["return"][table["step"] <= step]})
 
 
 def nine(group: Group) -> Group:
@@ -172,6 +202,11 @@ def goal(results: Results) -> str:
     return "\n".join([*tables[0], *(line for table in tables[1:] for line in table[2:])])
 
 
+def finished(group: Group) -> list[str]:
+    """The agents of which a run has finished."""
+    return [agent for agent in group.agents if np.isfinite(group.matrix(agent)).any()]
+
+
 def complete(group: Group) -> list[str]:
     """The agents that were trained on all games."""
     return [a for a in group.agents if np.isfinite(task_means(group.matrix(a))).all()]
@@ -199,6 +234,10 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "variants_1m": by_name("variants_1m"),
     "guarded_1m": by_name("guarded_1m"),
     "variants_5m": by_name("variants_5m"),
+    "control": by_name("control"),
+    "control_tests": by_name("control_tests"),
+    "variants_nearly": by_name("variants_nearly"),
+    "claims_nearly": by_name("claims_nearly"),
     "variants_5m_unguarded": by_name("variants_5m_unguarded"),
     "figures_5m": long_figures,
     "goal": goal,
