@@ -40,7 +40,7 @@ def held(folder: Path) -> list[str]:
     return sorted(packs.load(folder / packs.FILE))
 
 
-def test_scores_are_kept_and_numbers_to_six_digits(tmp_path: Path) -> None:
+def test_scores_are_kept_and_other_numbers_to_four_digits(tmp_path: Path) -> None:
     run = made(tmp_path / "runs", 12.3456789, rows=1000, columns={"q": 1.23456789, "big": 123456789.5})
     curve = read_record(run).curve(("return", "q", "big"))
     pack(tmp_path / "runs", tmp_path)
@@ -48,11 +48,11 @@ def test_scores_are_kept_and_numbers_to_six_digits(tmp_path: Path) -> None:
     assert packed.score is not None
     assert packed.score.mean == pytest.approx(12.3457, abs=1e-9)
     for name, values in packed.curve(("return", "q", "big")).items():
-        np.testing.assert_allclose(values, curve[name], rtol=5e-6)
+        np.testing.assert_allclose(values, curve[name], rtol=5e-6 if name in ("step", "return") else 5e-4)
     metrics = RunFolder.read(packed.path).metrics()
     assert metrics["step"].dtype == np.int64
     assert np.isfinite(metrics["return"]).all()
-    assert {1.23457} == set(metrics["q"][np.isfinite(metrics["q"])])
+    assert {1.235} == set(metrics["q"][np.isfinite(metrics["q"])])
     assert np.isfinite(metrics["q"]).sum() == len(curve["q"]) < 400
 
 
