@@ -275,7 +275,14 @@ def control_tests(group: Group, rng: np.random.Generator) -> Table:
         place = {"suite": group.suite, "steps": group.steps, "agent": compared.first, "against": "ac", "robots": robots}
         found = {**compared.difference._asdict(), "improvement": compared.improvement.value}
         data.append({**place, **found, "p": compared.p, "p_holm": compared.p_holm, "verdict": word(compared)})
-    header = ["agent", "robots", "difference to ac, as a share of its return", "probability of improvement", "p", "verdict"]
+    header = [
+        "agent",
+        "robots",
+        "difference to ac, as a share of its return",
+        "probability of improvement",
+        "p",
+        "verdict",
+    ]
     notes = ["Over the robots that both have; 95% bootstrap intervals; permutation test, corrected by Holm"]
     return Table("control_tests", "SPR beside the actor-critic", header, rows, data, notes)
 
