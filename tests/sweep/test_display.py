@@ -85,3 +85,10 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
     clock[0] = 200.0
     seldom.show([s for s in plan() if s.state != "running"])
     assert log.getvalue().endswith("left\n")
+
+
+def test_a_run_that_has_told_its_speed_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.sweep.display.LINE_SECONDS", 0.0)
+    stands.count, log = 0, StringIO()  # type: ignore[attr-defined]
+    Lines(log).show([stands("running", 0, 5.0), stands("running")])
+    assert "(1 preparing: " in log.getvalue()
