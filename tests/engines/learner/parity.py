@@ -2,8 +2,9 @@
 
 The error of an array is ||fast - reference|| / ||reference|| in the Euclidean norm, array by array (each weight matrix
 and each bias is one); a running statistic, which is kept as a number and what rounding took from it, is compared as
-their sum. A single number, such as QRC's trace of h, passes through zero, where nothing is small beside it: its error
-is relative to the largest that it has been. `python -m tests.engines.learner.parity` makes the table of docs/parity.md.
+their sum. A single number, such as QRC's trace of h or the bias of V, passes through zero, where nothing is small
+beside it: its error is relative to the largest that it has been. `python -m tests.engines.learner.parity` makes the
+table of docs/parity.md.
 """
 
 from __future__ import annotations
@@ -55,16 +56,16 @@ class Found:
         """Of every array of the state."""
         state = {name: array for name, array in wanted.items() if not name.startswith(METRICS)}
         for name, array in state.items():
-            if array.dtype == np.float32 and not array.ndim:
-                self.largest[name] = max(abs(float(array)), self.largest.get(name, 0.0))
+            if array.dtype == np.float32 and array.size == 1:
+                self.largest[name] = max(abs(array.item()), self.largest.get(name, 0.0))
         return errors_of({name: got[name] for name in state}, state, self.error)
 
     def error(self, name: str, got: np.ndarray, wanted: np.ndarray) -> float:
         """The relative error; of a single number, relative to the largest that it has been."""
         error = relative_error(got, wanted)
-        if wanted.ndim:
+        if wanted.size > 1:
             return error
-        size = abs(float(wanted))
+        size = abs(wanted.item())
         return error * (size or 1.0) / (max(size, self.largest.get(name, 0.0)) or 1.0)
 
 
