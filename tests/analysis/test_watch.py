@@ -248,12 +248,20 @@ def test_a_part_is_kept_while_its_inputs_are_the_same():
     assert len(made) == memory.made == 3
 
 
+LOSSES = """() => {
+    const sign = document.querySelector(".live");
+    window.lost = 0;
+    new MutationObserver(() => { window.lost += sign.classList.contains("lost"); }).observe(sign, {attributes: true});
+}"""
+
+
 def test_a_page_in_a_browser_renews_itself_and_keeps_its_switches(server, runs, browser):
     going = write_run(runs, make_run("qrc", GAME, seed=9, steps=5e6), 3.0, status="running", share=0.2)
     with opened(browser, server.address) as found:
         page = found.page
         page.locator(".chip", has_text="dqn").click()
         page.evaluate("window.kept = 1")
+        page.evaluate(LOSSES)
         page.fill("#runs input", "seed9")
         assert "1M of 5M" in page.inner_text("#runs tbody")
         append(going, 2_000_000, 2.5)
@@ -265,6 +273,7 @@ def test_a_page_in_a_browser_renews_itself_and_keeps_its_switches(server, runs, 
         page.wait_for_selector("#run .chart svg")
         append(going, 3_000_000, 2.5)
         found.wait_until("document.querySelector('#run .facts').innerText.includes('3,000,000 of')")
+        assert page.evaluate("window.lost") == 0
         page.get_by_role("link", name="all runs").click()
         page.locator("[data-draw]").click()
         page.wait_for_selector("#figures img", timeout=60_000)

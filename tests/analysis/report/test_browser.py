@@ -70,6 +70,19 @@ def test_many_tabs_do_not_widen_the_page(browser, tmp_path):
             assert found.page.evaluate("document.querySelector('.bar').clientHeight") < size["height"] / 3
 
 
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_link_leads_to_a_heading_that_stands_below_the_bar(browser, report, size):
+    below = (
+        "document.querySelector('#representation-minatar_5M h2').getBoundingClientRect().top"
+        " - document.querySelector('.bar').getBoundingClientRect().bottom"
+    )
+    with opened(browser, report, size) as found:
+        found.page.evaluate("location.hash = '#representation-minatar_5M'")
+        found.wait_until(f"0 <= {below} && {below} < 40")
+        selected = "document.querySelector('.tabs [aria-selected=true]').getBoundingClientRect()"
+        assert found.page.evaluate(f"{selected}.left >= 0 && {selected}.right <= {size['width']}")
+
+
 def test_learning_curves_show_all_nine_variants_with_intervals(browser, report):
     with opened(browser, report, tab="minatar_5M") as found:
         found.look_at_everything()

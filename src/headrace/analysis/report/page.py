@@ -100,7 +100,8 @@ def _contents(parts: Sequence[tuple[Section, Body]]) -> Html:
 
 def _section(context: Context, part: Section, body: Body) -> Html:
     of = [" ", tag("small", context.tabs[part.tab])] if part.tab else []
-    return tag("section", tag("h2", part.title, of), tag("div", body.html, id=part.id), data_tab=part.tab or None)
+    place = tag("div", body.html, class_="body")
+    return tag("section", tag("h2", part.title, of), place, id=part.id, data_tab=part.tab or None)
 
 
 def _run_place() -> Html:

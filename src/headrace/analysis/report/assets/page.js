@@ -68,20 +68,31 @@
 
   // ---- a link to a section leaves its heading below the bar, however many rows that has
 
-  const bar = document.querySelector(".bar"), HEADING = 64;
-  new ResizeObserver(() => {
-    document.documentElement.style.scrollPaddingTop = `${bar.offsetHeight + HEADING}px`;
-  }).observe(bar);
+  const bar = one(".bar"), ROOM = 14;
+  const keepClear = () => { document.documentElement.style.scrollPaddingTop = `${bar.offsetHeight + ROOM}px`; };
+  new ResizeObserver(keepClear).observe(bar);
+
+  function goTo(section) {
+    all(".chart").forEach(paint); // what is drawn later would move the section away
+    keepClear();
+    section.scrollIntoView();
+  }
 
   // ---- tabs: of several suites and lengths, one is shown
 
   const tabs = all(".tabs [role=tab]");
+
+  function bringIntoStrip(tab) { // on a phone the tabs are one row that scrolls
+    const at = tab.getBoundingClientRect(), strip = tab.parentElement, shown = strip.getBoundingClientRect();
+    strip.scrollLeft += Math.min(0, at.left - shown.left) + Math.max(0, at.right - shown.right);
+  }
 
   function open(name) {
     data.tab = name;
     for (const tab of tabs) {
       tab.setAttribute("aria-selected", String(tab.dataset.opens === name));
       tab.tabIndex = tab.dataset.opens === name ? 0 : -1;
+      if (tab.dataset.opens === name) bringIntoStrip(tab);
     }
     if (tabs.length) {
       for (const part of all("[data-tab]")) part.hidden = part.dataset.tab !== name;
@@ -230,7 +241,7 @@
       const wanted = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
       if (wanted) {
         open(wanted.closest("[data-tab]")?.dataset.tab ?? data.tab);
-        wanted.scrollIntoView();
+        goTo(wanted);
       }
       return repaint();
     }
@@ -285,12 +296,14 @@
     try { await replace("figures", "draw&"); } catch { button.textContent = "They cannot be drawn."; }
   });
 
+  const placeOf = (id) => one(".body", document.getElementById(id));
+
   async function replace(id, wish = "") {
-    const part = await load(id, `data/parts/${id}.js?${wish}${Date.now()}`), place = document.getElementById(id);
-    const open = all("details", place).map((d) => d.open);
+    const part = await load(id, `data/parts/${id}.js?${wish}${Date.now()}`), place = placeOf(id);
+    const opened = all("details", place).map((d) => d.open);
     data.parts[id] = part;
     place.innerHTML = part.html;
-    all("details", place).forEach((d, i) => { d.open = open[i] ?? d.open; });
+    all("details", place).forEach((d, i) => { d.open = opened[i] ?? d.open; });
     adopt(part, place);
     showSwitches();
     open(data.tab);
@@ -313,7 +326,7 @@
 
   // ---- begin
 
-  for (const [id, part] of Object.entries(data.parts)) adopt(part, document.getElementById(id));
+  for (const [id, part] of Object.entries(data.parts)) adopt(part, placeOf(id));
   addEventListener("hashchange", route);
   showSwitches();
   showHeads();
