@@ -115,6 +115,8 @@ def test_an_engine_takes_names_and_is_the_learner_where_that_knows_the_agent():
     assert engine.agent == tweak(agent_named("strq"), "td.lamda=0.5")
     assert engine.step == 0
     assert headrace.Engine("strq", SPEC, engine="reference").name == "reference"
+    with pytest.raises(BadSetting, match=r"as headrace.make_env\(NAME\).spec, got 'minatar/breakout'"):
+        headrace.Engine("strq", "minatar/breakout")  # type: ignore[arg-type]
 
 
 def test_an_engine_says_why_it_is_not_the_learner():

@@ -12,6 +12,7 @@ import numpy as np
 from headrace.agents import Agent, agent_named
 from headrace.engines.base import Backend, EpisodeResult
 from headrace.envs.base import EnvSpec, TimeStep
+from headrace.errors import BadSetting
 from headrace.part import tweak
 from headrace.policy import Policy
 from headrace.training.evaluation import newest_checkpoint, require_learner, spec_of
@@ -52,6 +53,8 @@ class Engine:
         steps: float | str = 5_000_000,
         settings: Sequence[str] = (),
     ) -> None:
+        if not isinstance(spec, EnvSpec):
+            raise BadSetting(f"spec must be an environment's, as headrace.make_env(NAME).spec, got {spec!r}")
         self.agent = tweak(agent_named(agent) if isinstance(agent, str) else agent, *settings)
         self.spec = spec
         self.name, notice = engine_for(self.agent, spec, engine)
