@@ -130,7 +130,15 @@ def test_what_needs_more_says_what_to_install_and_writes_nothing(
     assert done.stderr.startswith("headrace: ")
     assert done.stderr.count("\n") == 1
     assert f"pip install 'headrace[{extra}]'" in done.stderr
+    assert done.stderr.count("pip install") == 1
     assert not out.exists()
+
+
+def test_the_table_of_environments_says_what_each_family_needs(alone: dict[str, str]) -> None:
+    needs = [line for line in run(alone, "envs").stdout.splitlines() if "pip install" in line]
+    assert [(line.split("/")[0], line[line.index("[") :]) for line in needs] == [
+        ("atari", "[atari]'"), ("octax", "[octax]'"), ("probe", "[jax]'"), ("gym", "[gym]'")
+    ]  # fmt: skip
 
 
 def test_without_any_engine_both_remedies_are_said(alone: dict[str, str], tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def _family_lines() -> Iterator[str]:
     width = max(60, min(shutil.get_terminal_size().columns, 120))
     for family, found in FAMILIES.items():
         first = next(iter(found.members), "")
-        install = environment(f"{family}/{first}").install if first else ""
+        install = environment(f"{family}/{first or 'ID'}").install if family != "own" else ""
         needs = f"; pip install {install!r}" if install else ""
         yield f"{family + ('/*' if first else '/ID'):11} {found.about}{needs}"
         for name, members in SETS.items():

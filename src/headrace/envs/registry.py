@@ -230,7 +230,7 @@ class Environment:
         form = forms[name]
         if missing := form.missing():
             way = "on the host" if name == "host" else "compiled"
-            others = " (or use the compiled form)" if name == "host" and self.forms[0] == "compiled" else ""
+            others = " (or use the compiled form)" if name == "host" and self._ready else ""
             raise HeadraceError(
                 f"{self.name} {way} needs the {_listed(missing)}: pip install 'headrace[{form.extra}]'{others}"
             )

@@ -83,6 +83,8 @@ def _hindrance(agent: Agent, env: Environment, form: str) -> str:
     try:
         spec = _host_spec(env)
     except HeadraceError as error:
+        if env.install:  # no other form can be used either
+            raise
         return str(error)
     return _unable(agent, spec)
 
