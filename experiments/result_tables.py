@@ -15,7 +15,7 @@ from readings import question, word
 from headrace.agents import VARIANTS
 from headrace.analysis.claims import UNKNOWN, Judgement, cosine_matrix
 from headrace.analysis.cost import machine_of
-from headrace.analysis.paper import Paper, even_unit
+from headrace.analysis.paper import Paper, even_unit, key, table
 from headrace.analysis.ranks import analyses, rank_matrix
 from headrace.analysis.records import Record, counted, finite_or_nan
 from headrace.analysis.scores import Group, agent_order
@@ -24,7 +24,7 @@ from headrace.analysis.table import NOTHING, Cell, Table, between, number
 from headrace.envs.registry import matching
 from headrace.training.progress import short_steps
 
-PAPER_STEPS = 5_000_000
+PAPER_STEPS, ATARI_STEPS = 5_000_000, 10_000_000
 SHARES = ("td_update_norm", "aux_update_norm")
 
 
@@ -261,6 +261,31 @@ def weight_table(group: Group, rng: np.random.Generator) -> Table:
     notes = [f"{group.title}; qrc itself: {number(float(mean(group.matrix('qrc'))))}"] if known else []
     notes += ["The difference is over the games that both have; a mean return is given where all games are there"]
     return Table("weights", "qrc+spr+orth by the weight of SPR", header, rows, data, notes)
+
+
+def atari_table(group: Group) -> Table:
+    """Agents x games beside random play, a human, and what the paper reports at a length twenty times this one."""
+    paper, constants = Paper.of("atari", ATARI_STEPS), {key(row["env"]): row for row in table("human_random")}
+    rows, data = [], []
+    for agent in group.agents:
+        cells = []
+        for env in group.envs:
+            scores = group.matrix(agent)[:, group.envs.index(env)]
+            theirs = paper.episode_return(env, agent)
+            cells.append(_game_cell(scores, theirs.mean if theirs else np.nan))
+            data.append(_game_row(group, agent, env, scores, theirs) | {"paper_steps": ATARI_STEPS})
+        rows.append([Cell(agent), *cells])
+    for who in ("random", "human"):
+        known = [float(constants[key(env)][who]) for env in group.envs]
+        rows.append([Cell(f"{who}{' play' if who == 'random' else ''}"), *(Cell(number(x)) for x in known)])
+        place = {"suite": group.suite, "steps": group.steps, "agent": who}
+        data += [{**place, "env": env, "mean": x} for env, x in zip(group.envs, known, strict=True)]
+    notes = [
+        f"First line: returns here, at {short_steps(group.steps)} steps: mean over seeds",
+        f"Second line: the paper's means at {short_steps(ATARI_STEPS)} steps, as returns",
+    ]
+    title = f"Scores at {short_steps(group.steps)} steps"
+    return Table("atari", title, ["agent", *map(short_env, group.envs)], rows, data, notes)
 
 
 def control_tests(group: Group, rng: np.random.Generator) -> Table:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from readings import judged, readings_table
 from result_tables import (
+    atari_table,
     control_tests,
     engines_table,
     game_table,
@@ -112,6 +113,11 @@ class Results:
         return coverage(self.root / RESULTS, "minatar", MINATAR.runs())
 
     @cached_property
+    def atari(self) -> Group:
+        """Agents that see, on Atari: a twentieth of the paper's length."""
+        return next(g for g in self.groups if (g.suite, g.steps, g.guarded) == ("atari", 500_000, True))
+
+    @cached_property
     def control(self) -> Group:
         """MuJoCo's robots, with time as one more number of what is observed."""
         return next(g for g in self.groups if g.suite.startswith("gym clock=") and g.steps == 1_000_000)
@@ -137,6 +143,7 @@ class Results:
             game_table(self.nearly, self.nearly.agents, "variants_nearly"),
             replace(claims_table(known_claims(self.nearly)), name="claims_nearly"),
             game_table(self.long_bare, self.long_bare.agents, "variants_5m_unguarded"),
+            atari_table(self.atari),
             game_table(self.control, self.control.agents, "control"),
             control_tests(self.control, rng()),
             update_table(self.short, self.short.agents, "updates_1m"),
@@ -234,6 +241,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "variants_1m": by_name("variants_1m"),
     "guarded_1m": by_name("guarded_1m"),
     "variants_5m": by_name("variants_5m"),
+    "atari": by_name("atari"),
     "control": by_name("control"),
     "control_tests": by_name("control_tests"),
     "variants_nearly": by_name("variants_nearly"),
@@ -271,7 +279,8 @@ def write_figures(results: Results, folder: Path, tables: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rows: list[dict[str, Any]] = []
-    shown = [group for group in (nine(results.short), results.long, results.long_bare) if group.records]
+    everywhere = (nine(results.short), results.long, results.long_bare, results.atari)
+    shown = [group for group in everywhere if group.records]
     for drawn in drawings(shown, rng()):
         if drawn.name.partition("_")[0] in SHOWN_FIGURES:
             drawn.figure.savefig(folder / f"{drawn.name}.png")
