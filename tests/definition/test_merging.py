@@ -82,14 +82,14 @@ def test_orth2_treats_modules_apart():
 
 
 def test_orth2_against_the_average_of_rl_updates_over_two_steps():
-    merge = AuxOrthogonalToTd(against=Average(beta=0.5), combine=Sum())
+    merge = AuxOrthogonalToTd(against=Average(beta=0.75), combine=Sum())
     first, state = merged(merge)
-    # The averages are half of this step's updates: the same directions.
+    # The averages are a quarter of this step's updates: the same directions.
     assert first == alone([3, 4], [6, -2])
     second, state = merged(merge, td={**TD, "encoder": [0.0, 3.0]}, state=state)
-    # encoder: average (0.75, 1.5); (-1, 4) . it = 5.25, over 2.8125 is 28/15: left (-2.4, 1.2), plus (0, 3).
-    assert second["encoder"] == pytest.approx([-2.4, 4.2])
-    assert state["encoder"][0]["w"].tolist() == [0.75, 1.5]
+    # encoder: average (0.5625, 0.75); (-1, 4) . it = 2.4375, over 0.87890625 is 208/75: left (-2.56, 1.92) and (0, 3).
+    assert second["encoder"] == pytest.approx([-2.56, 4.92])
+    assert state["encoder"][0]["w"].tolist() == [0.5625, 0.75]
     assert sorted(state) == ["encoder", "projection"]
 
 
