@@ -15,7 +15,7 @@ from headrace.cli.main import main
 from headrace.errors import HeadraceError
 from headrace.runs.folder import RunFolder
 from headrace.sweep import tuning
-from headrace.sweep.tuning import Range, Tuning, range_of
+from headrace.sweep.tuning import Range, Tuning, range_of, scales_of
 from tests.sweep.support import TINY
 
 
@@ -58,6 +58,14 @@ def test_a_missing_package_is_said_with_the_command_that_brings_it(
     monkeypatch.setattr("headrace.errors.find_spec", lambda name: None)
     with pytest.raises(HeadraceError, match=r"pip install 'headrace\[tune\]'"):
         tuned(tmp_path)
+
+
+def test_a_game_in_which_the_untuned_agent_scores_nothing_decides_nothing_alone() -> None:
+    assert scales_of({"minatar/asterix": -2.0, "minatar/freeway": 0.0}) == {
+        "minatar/asterix": 2.0,
+        "minatar/freeway": 1.0,
+    }
+    assert scales_of({"minatar/asterix": 2.0}) == {"minatar/asterix": 1.0}
 
 
 def test_points_of_a_trial_come_run_by_run_and_wait_for_what_is_not_logged(

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,6 +89,11 @@ class Tuned(NamedTuple):
     fresh_seeds: str  # that no trial has seen
 
 
+def scales_of(scores: Mapping[str, float]) -> dict[str, float]:
+    """What scores are divided by, by environment: the size of the untuned agent's, but nothing where that is 0."""
+    return {env: 1.0 if len(scores) == 1 else abs(score) or 1.0 for env, score in scores.items()}
+
+
 class Tuning:
     """A study of one agent; `go` tries settings until there are `budget` of them."""
 
@@ -148,7 +153,7 @@ class Tuning:
             return self._tuned(math.nan, [], interrupted=True)
         names = dict.fromkeys(run.env.name for run in runs)
         each = {env: np.mean([_score(f) for f in swept.standings if f.run.env.name == env]) for env in names}
-        self.scales = {env: 1.0 if len(each) == 1 else max(abs(float(each[env])), 1e-9) for env in each}
+        self.scales = scales_of({env: float(score) for env, score in each.items()})
         study = self._study(optuna)
         while len(_ended(study)) < self.budget:
             if self._trial(study, optuna):
