@@ -2,7 +2,7 @@
 
 python experiments/card.py                          the nine variants, on three games and on all five of MinAtar
 python experiments/card.py qrc released --games breakout freeway
-python experiments/card.py qrc+spr+orth --streams 255    as many as make the fleet keep its matrices as formulas
+python experiments/card.py qrc qrc+spr+orth --suite octax --games pong worm      the kernels of larger networks
 
 Every stream takes the 1,000 steps of one block, by the program that trains, and so does the same run alone; of several
 streams of a game the first is compared. Means of all metrics over these steps must agree to a hundredth. Where nothing
@@ -35,9 +35,9 @@ def apart(metric: str, one: float, other: float) -> float:
     return abs(one - other) / scale if scale else abs(one - other)
 
 
-def check(variant: str, games: tuple[str, ...], seeds: int) -> bool:
+def check(variant: str, suite: str, games: tuple[str, ...], seeds: int) -> bool:
     """Prints the largest difference of each stream that is looked at."""
-    names = [f"minatar/{game}" for game in games]
+    names = [f"{suite}/{game}" for game in games]
     runs = sorted(grid(variant, names, seeds=range(seeds), steps=STEPS), key=_game)
     fleet = Fleet([r.agent for r in runs], [r.env.compiled() for r in runs], [r.seed for r in runs], STEPS)
     fleet.begin()
@@ -65,13 +65,18 @@ def _game(run: Run) -> str:
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("variants", nargs="*", default=list(VARIANTS))
-    words.add_argument("--games", nargs="+", help="instead of three, and then five")
+    words.add_argument("--suite", default="minatar", help="one with compiled games")
+    words.add_argument("--games", nargs="+", help="instead of three of MinAtar's, and then all five")
     words.add_argument(
         "--streams", type=int, default=0, help="of the fleet, equally many of each game; else one of each"
     )
     said = words.parse_args()
     sets = [tuple(said.games)] if said.games else [THREE, FIVE]
-    good = [check(variant, games, said.streams // len(games) or 1) for variant in said.variants for games in sets]
+    good = [
+        check(variant, said.suite, games, said.streams // len(games) or 1)
+        for variant in said.variants
+        for games in sets
+    ]
     print(f"{jax.devices()[0].device_kind}: {sum(good)} of {len(good)} fleets are the same runs alone")
     return 0 if all(good) else 1
 
