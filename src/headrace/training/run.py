@@ -83,7 +83,7 @@ def _hindrance(agent: Agent, env: Environment, form: str) -> str:
     try:
         spec = _host_spec(env)
     except HeadraceError as error:
-        if env.install:  # no other form can be used either
+        if env.install and env.forms[0] == "compiled":  # which cannot be used either
             raise
         return str(error)
     return _unable(agent, spec)
