@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.agents import ACTOR, Agent, Conv, Mlp, Relu, fit
+from headrace.agents import ACTOR, Agent, Conv, Mlp, Relu, fit, name_of
 from headrace.agents.aux import Q_NETWORK
 from headrace.errors import BadSetting, CheckpointDamaged, HeadraceError
 from headrace.normalize import Moments, limited, standardised
@@ -46,6 +46,10 @@ class Policy:
         # The scale of a stack of raw frames: frozen, it is the same for each of them.
         self._scale = Moments(scale.count, *(np.concatenate([x] * frames, axis=-1) for x in scale[1:]))
         self.reset()
+
+    def __repr__(self) -> str:
+        does = f"{self.n_actions} {'numbers' if self.box else 'actions'}"
+        return f"<Policy of {name_of(self.agent)}: observations {self.observation_shape}, {does}>"
 
     def _fitted(self) -> tuple[tuple[int, ...], Conv | Mlp]:
         """The shape of what the agent sees, and its network."""

@@ -47,6 +47,11 @@ def test_a_setting_without_its_place(capsys: pytest.CaptureFixture[str], words: 
     assert "did you mean --set env.sticky=0?" in refused(capsys, *TRAIN, "--sticky", "0")
 
 
+def test_a_list_as_words_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    error = refused(capsys, "sweep", "strq", "qrc", "minatar/breakout", "--steps", "2k")
+    assert "cannot make sense of: minatar/breakout; a list is one word: strq,qrc minatar/breakout;" in error
+
+
 def test_an_option_that_is_nearly_right(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot make sense of: --stpes 2k; did you mean --steps?" in refused(capsys, *TRAIN, "--stpes", "2k")
     assert "did you mean --json?" in refused(capsys, "show", "runs", "--jsn")

@@ -49,6 +49,7 @@ def test_the_page_s_ways_out_agree(trained, tmp_path, capsys):
     seen = (random.random((30, 10, 10, 4)) < 0.2).astype(np.float32)
     assert [by_hand["action"](arrays, obs) for obs in seen] == [policy(obs) for obs in seen]
     assert len({policy(obs) for obs in seen}) > 1
+    assert repr(policy) == "<Policy of qrc: observations (10, 10, 4), 3 actions>"
 
 
 def test_an_agent_goes_on_learning_from_where_its_run_stood(trained, tmp_path):

@@ -79,7 +79,7 @@ class _Parser(argparse.ArgumentParser):
         found, more = super().parse_known_args(args, namespace)
         if more:
             runs = [word for word in more if os.path.isfile(os.path.join(word, "manifest.json"))]
-            hint = ": it takes one run at a time" if runs == more else self._meant(more)
+            hint = ": it takes one run at a time" if runs == more else self._listed(found, more) or self._meant(more)
             self.error(f"cannot make sense of: {' '.join(more)}{hint}")
         return found, more
 
@@ -99,6 +99,14 @@ class _Parser(argparse.ArgumentParser):
             for action in self._subparsers_of()
             for name, parser in action.choices.items()
         }
+
+    def _listed(self, found: argparse.Namespace, more: Sequence[str]) -> str:
+        """How a list is written, where its members were given as words of their own."""
+        words = [getattr(found, "plan", None), getattr(found, "envs", None), *more]
+        if None in words or any(word.startswith("-") or "=" in word for word in words):
+            return ""
+        agents, envs = ([w for w in words if ("/" in w) == is_env] for is_env in (False, True))
+        return f"; a list is one word: {','.join(agents)} {','.join(envs)}" if agents and envs else ""
 
     def _meant(self, more: Sequence[str]) -> str:
         """How a setting is written, where a word has a setting's name (--lr 3e-4, lr=3e-4), or the nearest option."""
