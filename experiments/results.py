@@ -270,7 +270,8 @@ def filled(text: str, results: Results) -> str:
 def write_tables(results: Results, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for table in [*tables(results.groups, rng()), *results.own_tables]:  # the pages' own take a name that both have
+    several = [group for group in results.groups if sum(r.state == "finished" for r in group.records) > 1]
+    for table in [*tables(several, rng()), *results.own_tables]:  # the pages' own take a name that both have
         (folder / f"{table.name}.csv").write_text(table.csv())
 
 
