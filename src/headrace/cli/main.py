@@ -102,8 +102,8 @@ class _Parser(argparse.ArgumentParser):
 
     def _listed(self, found: argparse.Namespace, more: Sequence[str]) -> str:
         """How a list is written, where its members were given as words of their own."""
-        words = [getattr(found, "plan", None), getattr(found, "envs", None), *more]
-        if None in words or any(word.startswith("-") or "=" in word for word in words):
+        words = [*(str(getattr(found, name, None) or "") for name in ("plan", "envs")), *more]
+        if not all(words) or any(word.startswith("-") or "=" in word for word in words):
             return ""
         agents, envs = ([w for w in words if ("/" in w) == is_env] for is_env in (False, True))
         return f"; a list is one word: {','.join(agents)} {','.join(envs)}" if agents and envs else ""
