@@ -157,3 +157,16 @@ def test_agents_without_guards_look_as_those_with(tmp_path: Path):
     assert context.looks["qrc"] == context.looks["qrc+unguarded"]
     assert "qrc" in overview(context).make().html
     assert {row[2] for row in run_rows(context)["rows"]} == {0, 1, 2}
+
+
+def test_agents_behind_a_tab_without_the_papers_are_switched_on(tmp_path: Path):
+    """Seven others beside qrc are shown on demand; alone behind a tab of their own they are shown."""
+    others = [f"qrc+spr+{name}" for name in ("mean", "separate", "every5", "greedy", "pcgrad", "tau99", "projected")]
+    for agent, env in [
+        *((agent, "minatar/breakout") for agent in ("qrc", *others)),
+        ("q+intentional", "gym/CartPole-v1"),
+    ]:
+        run = make_run(agent, env, steps=10_000)
+        write_run(tmp_path / run.name, run, 3.0)
+    context = Context(tmp_path, find_runs(tmp_path))
+    assert {context.agents[number] for number in context.switched_off} == set(others)

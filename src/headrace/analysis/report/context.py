@@ -64,8 +64,10 @@ class Context:
 
     @cached_property
     def switched_off(self) -> list[int]:
-        """Where the paper's variants are among many others, the others are shown on demand."""
-        others = [self.number(agent) for agent in self.agents if agent in self.charted - set(VARIANTS)]
+        """Where the paper's variants are among many others, the others are shown on demand. What stands behind a tab
+        without any of the variants is shown."""
+        among = {agent for group in self.groups if set(VARIANTS) & set(group.agents) for agent in group.agents}
+        others = [self.number(agent) for agent in self.agents if agent in among - set(VARIANTS)]
         return others if FEW < len(others) < len(self.charted) else []
 
     def key(self, record: Record) -> str:
